@@ -15,12 +15,23 @@ use tokio::io::unix::AsyncFd;
 const READ_ALL: c_int = 3;
 const SIZE_BUFFER: c_int = 10;
 
+/// The most of the kernel's log that is read, in bytes: the container has 32 MiB of memory. It
+/// suffices for a ring of 2.6 MiB.
+const MAX_KERNEL_LOG: usize = 8 << 20;
+
+/// The bytes for the text of a ring of this size. The kernel puts a prefix with the priority and
+/// the time, about 20 bytes, before each message, and the ring has a message for each 32 bytes at
+/// most. If the text does not fit, the kernel leaves out the oldest messages.
+fn text_size(ring: usize) -> usize {
+    ring.saturating_mul(3).min(MAX_KERNEL_LOG)
+}
+
 /// The text of the kernel's log, as far as its buffer has it. It takes the capability `SYSLOG`.
 pub fn kernel_log() -> io::Result<Vec<u8>> {
     // SAFETY: this action ignores the buffer.
     let size = checked(unsafe { libc::klogctl(SIZE_BUFFER, std::ptr::null_mut(), 0) })?;
-    let mut text = vec![0u8; size];
-    let length = c_int::try_from(size).map_err(io::Error::other)?;
+    let mut text = vec![0u8; text_size(size)];
+    let length = c_int::try_from(text.len()).map_err(io::Error::other)?;
     // SAFETY: the kernel writes at most `length` bytes, which the buffer has.
     let read = unsafe { libc::klogctl(READ_ALL, text.as_mut_ptr().cast::<c_char>(), length) };
     text.truncate(checked(read)?);
@@ -197,5 +208,19 @@ impl Drop for RingMemory {
         let (start, length) = (self.start.as_ptr().cast(), self.block_size * self.blocks);
         // SAFETY: this is what was mapped, and nobody has a part of it any more.
         unsafe { libc::munmap(start, length) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_ring_of_the_kernel_fits_with_its_prefixes() {
+        let ring = 128 << 10;
+        let messages = ring / 32;
+        let around = "<191>[123456.123456] \n".len();
+        assert!(text_size(ring) >= ring + messages * around);
+        assert_eq!(text_size(1 << 30), MAX_KERNEL_LOG);
     }
 }
