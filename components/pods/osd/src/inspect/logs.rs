@@ -44,21 +44,48 @@ pub fn names(folder: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// The log with this name; nothing if there is none.
-pub fn find(folder: &Path, name: &str, run: Run) -> io::Result<Option<Log>> {
+/// Why there is no log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// None has the name.
+    Name,
+    /// The daemon with the name has no log of the last boot.
+    Boot,
+    /// The container with the name has no log of a run before the last one.
+    Run,
+}
+
+impl Missing {
+    /// The reason, for the log with this name.
+    pub fn sentence(self, name: &str) -> String {
+        match self {
+            Missing::Name => format!("there is no log `{name}`"),
+            Missing::Boot => format!("`{name}` has no log of the boot before"),
+            Missing::Run => format!("`{name}` has no log of a run before"),
+        }
+    }
+}
+
+/// The log with this name.
+pub fn find(folder: &Path, name: &str, run: Run) -> io::Result<Result<Log, Missing>> {
     if daemons(folder)?.iter().any(|daemon| daemon == name) {
         let file = |suffix: &str| PathBuf::from(format!("{name}.log{suffix}"));
         let files = match run {
             Run::Current => vec![file(".old"), file("")],
             Run::Previous => vec![file(".1")],
         };
-        return Ok(Some(Log { folder: folder.to_owned(), files, form: Form::Plain, run }));
+        if run == Run::Previous && below::file(folder, &files[0])?.is_none() {
+            return Ok(Err(Missing::Boot));
+        }
+        return Ok(Ok(Log { folder: folder.to_owned(), files, form: Form::Plain, run }));
     }
-    let Some(container) = containers(folder)?.remove(name) else { return Ok(None) };
+    let Some(container) = containers(folder)?.remove(name) else {
+        return Ok(Err(Missing::Name));
+    };
     let runs = runs(folder, &container)?;
     let number = match run {
-        Run::Current => runs.last(),
-        Run::Previous => runs.iter().rev().nth(1),
+        Run::Current => runs.last().ok_or(Missing::Name),
+        Run::Previous => runs.iter().rev().nth(1).ok_or(Missing::Run),
     };
     let file = number.map(|number| container.join(format!("{number}.log")));
     let folder = folder.to_owned();
@@ -153,7 +180,7 @@ mod tests {
     }
 
     fn files(folder: &Path, name: &str, run: Run) -> Option<Vec<String>> {
-        let log = find(folder, name, run).unwrap()?;
+        let log = find(folder, name, run).unwrap().ok()?;
         assert_eq!(log.folder, folder);
         Some(log.files.iter().map(|path| path.display().to_string()).collect())
     }
@@ -184,7 +211,8 @@ mod tests {
         for name in
             ["", ".", "..", "/etc/passwd", "../init", "pods/x", "init.log", "kube-system/dhcp-edge"]
         {
-            assert_eq!(find(folder.path(), name, Run::Current).unwrap(), None, "{name}");
+            let found = find(folder.path(), name, Run::Current).unwrap();
+            assert_eq!(found, Err(Missing::Name), "{name}");
         }
     }
 
@@ -199,7 +227,8 @@ mod tests {
         fs::create_dir(pods.join("default_pod_2")).unwrap();
         symlink(&of_container, pods.join("default_pod_2/container")).unwrap();
         for name in ["default/linked/container", "default/pod/container"] {
-            assert_eq!(find(folder.path(), name, Run::Current).unwrap(), None, "{name}");
+            let found = find(folder.path(), name, Run::Current).unwrap();
+            assert_eq!(found, Err(Missing::Name), "{name}");
         }
         // The folder may be replaced after it was looked at.
         fs::create_dir_all(pods.join("default_late_3/container")).unwrap();

@@ -135,8 +135,8 @@ impl Inspect for InspectService {
     async fn read_log(&self, request: Request<ReadLogRequest>) -> Answer<Self::ReadLogStream> {
         let ReadLogRequest { name, tail_lines, follow, previous } = request.into_inner();
         let run = if previous { Run::Previous } else { Run::Current };
-        let log = logs::find(&self.options.logs, &name, run).map_err(failed)?;
-        let log = log.ok_or_else(|| Status::not_found(format!("there is no log `{name}`")))?;
+        let found = logs::find(&self.options.logs, &name, run).map_err(failed)?;
+        let log = found.map_err(|missing| Status::not_found(missing.sentence(&name)))?;
         let (permit, file) = (self.reader()?, LogFile::open(&log, tail_lines).map_err(failed)?);
         let (to, messages) = mpsc::channel(1);
         tokio::spawn(async move {

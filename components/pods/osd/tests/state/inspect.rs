@@ -127,6 +127,28 @@ async fn the_last_line_of_a_container_without_an_end_is_read() {
 }
 
 #[tokio::test]
+async fn a_log_that_has_none_before_says_so() {
+    let inspect = Inspect::start();
+    let container = inspect.log("pods/default_web-1_5d0c/web");
+    fs::create_dir_all(&container).unwrap();
+    fs::write(container.join("3.log"), "T1 stdout F one\n").unwrap();
+    fs::write(inspect.log("kubelet.log"), "one\n").unwrap();
+    let (_osd, mut client) = inspect.client().await;
+    for (name, reason) in [
+        ("default/web-1/web", "`default/web-1/web` has no log of a run before"),
+        ("kubelet", "`kubelet` has no log of the boot before"),
+        ("default/web-1/other", "there is no log `default/web-1/other`"),
+    ] {
+        let previous = ReadLogRequest { previous: true, ..request(name) };
+        let refused = texts(&mut client, previous).await.unwrap_err();
+        assert_eq!((refused.code(), refused.message()), (Code::NotFound, reason));
+    }
+    fs::write(inspect.log("kubelet.log.1"), "").unwrap();
+    let previous = ReadLogRequest { previous: true, ..request("kubelet") };
+    assert!(texts(&mut client, previous).await.unwrap().is_empty());
+}
+
+#[tokio::test]
 async fn a_log_that_is_not_listed_is_not_found() {
     let inspect = Inspect::start();
     let (_osd, mut client) = inspect.client().await;
