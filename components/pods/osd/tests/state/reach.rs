@@ -1,4 +1,5 @@
-//! Probes of targets from the node. Needs root, iproute2, util-linux, dnsmasq, Python and OpenSSL.
+//! Probes of targets from the node. Needs root, iproute2, nftables, util-linux, dnsmasq, Python
+//! and OpenSSL.
 
 use crate::osd::{Osd, code};
 use crate::remote::RemoteOsd;
@@ -171,6 +172,22 @@ async fn the_narrowest_link_and_the_routers_are_found() {
         assert_eq!(found.names(), [format!("hop {router}"), format!("hop {host}")], "{found:?}");
         assert!(found.result.reached);
     }
+}
+
+#[tokio::test]
+async fn one_lost_packet_is_not_a_black_hole() {
+    let mut tester = Tester::start().await;
+    // The quota is used up by the first packet.
+    let rule = "ip daddr 10.9.2.2 ip length 1400 quota until 1401 bytes drop";
+    tester.world.on_router(&["nft", "add table inet lossy"]);
+    let chain = "{ type filter hook forward priority 0; }";
+    tester.world.on_router(&["nft", &format!("add chain inet lossy forward {chain}")]);
+    tester.world.on_router(&["nft", &format!("add rule inet lossy forward {rule}")]);
+    let found = tester.reach(mtu("10.9.2.2")).await;
+    assert!(found.result.summary.contains("packets of 1400 bytes reach"), "{found:?}");
+    assert!(found.result.summary.contains("the path MTU"), "{found:?}");
+    let slowest = found.steps.iter().map(|step| step.microseconds).max();
+    assert!(slowest > Some(1_900_000), "no packet was lost: {found:?}");
 }
 
 #[tokio::test]

@@ -59,6 +59,14 @@ impl World {
         self.folder.path().join(name)
     }
 
+    /// Runs a program on the router, once the network is ready.
+    pub fn on_router(&self, words: &[&str]) {
+        let router = fs::read_to_string(self.path("router")).unwrap();
+        let network = format!("--net=/proc/{}/ns/net", router.trim());
+        let status = Command::new("nsenter").arg(network).args(words).status().unwrap();
+        assert!(status.success(), "{words:?}");
+    }
+
     /// The socket of `osd inspect`, once it serves.
     pub async fn socket(&mut self) -> String {
         let socket = self.path("socket");

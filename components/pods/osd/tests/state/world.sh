@@ -10,6 +10,7 @@ for pid in $router $target; do
         sleep 0.02
     done
 done
+echo $router >"$1/router"
 on_router() { nsenter --net=/proc/$router/ns/net "$@"; }
 on_target() { nsenter --net=/proc/$target/ns/net "$@"; }
 
