@@ -103,6 +103,24 @@ async fn a_server_that_does_not_answer_differs_from_one_that_refuses() {
 }
 
 #[tokio::test]
+async fn silent_name_servers_are_asked_last_for_the_next_name() {
+    let mut tester = Tester::start().await;
+    let resolver = "nameserver 10.9.4.1\nnameserver 10.9.4.2\nnameserver 127.0.0.1\n\
+                    search a.example.test b.example.test example.test\n";
+    fs::write(tester.world.path("resolv.conf"), resolver).unwrap();
+    let found = tester.reach(tcp("target", 80)).await;
+    assert!(found.result.reached, "{found:?}");
+    assert!(found.step("lookup").outcome.contains("10.9.2.2"), "{found:?}");
+    let silent = (1..=4).map(|number| format!("nameserver 10.9.4.{number}\n"));
+    fs::write(tester.world.path("resolv.conf"), silent.collect::<String>()).unwrap();
+    let found = tester.reach(tcp("target", 80)).await;
+    let step = found.step("lookup");
+    let error = "no answer within 10 s (servers 10.9.4.1:53, 10.9.4.2:53";
+    assert!(step.error.starts_with(error), "{found:?}");
+    assert!(step.meaning.contains("no name servers") && !found.result.reached, "{found:?}");
+}
+
+#[tokio::test]
 async fn a_web_server_answers_with_its_status_and_few_headers() {
     let mut tester = Tester::start().await;
     fs::write(tester.world.path("web/secret"), "a secret body").unwrap();

@@ -43,6 +43,8 @@ pub struct Answer {
 pub enum NoAnswer {
     /// The server says that the name does not exist.
     NoName,
+    /// The server has not answered.
+    Silence(Failed),
     /// Anything else.
     Failed(Failed),
 }
@@ -114,7 +116,7 @@ impl NoAnswer {
                 format!("{name} does not exist"),
                 "the server answers; the name is misspelt, or another server knows it",
             ),
-            NoAnswer::Failed(failed) => failed,
+            NoAnswer::Silence(failed) | NoAnswer::Failed(failed) => failed,
         }
     }
 }
@@ -150,7 +152,7 @@ async fn ask(server: SocketAddr, name: &str, kind: TYPE) -> Result<Answer, NoAns
     let question = question(id, name, kind).map_err(NoAnswer::malformed)?;
     let io = |error: io::Error| NoAnswer::of_io(&error, server);
     match ask_datagram(server, &question, id, name).await.map_err(io)? {
-        None => Err(NoAnswer::Failed(Failed::new(
+        None => Err(NoAnswer::Silence(Failed::new(
             "no answer",
             format!(
                 "a firewall drops the packets, or no name server is at {}, port {}",

@@ -1,6 +1,7 @@
 //! The addresses of a host, found as programs of the node find them: hosts(5), then the name
 //! servers of resolv.conf(5) with its search list.
 
+use super::STEP_TIMEOUT;
 use super::dns::{self, Answer, NoAnswer};
 use super::steps::{Failed, Steps, Stop};
 use nix::net::if_::if_nametoindex;
@@ -9,6 +10,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::path::Path;
+use tokio::time::{Instant, timeout};
 
 /// Servers that are asked: resolv.conf(5) has three at most, and other resolvers take more.
 const MAX_SERVERS: usize = 8;
@@ -29,7 +31,8 @@ pub async fn addresses(host: &str, steps: &Steps<'_>) -> Result<Vec<IpAddr>, Sto
             let words = |found: &Vec<IpAddr>| {
                 found.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(", ")
             };
-            let found = steps.run("lookup", &name, find(&name, steps), words).await;
+            let (began, found) = (Instant::now(), find(&name, steps).await);
+            steps.tell("lookup", name, began, found.as_ref().map(words)).await;
             found.map_err(|failed| Stop::Unreached(format!("no address: {}", failed.error)))?
         }
     };
@@ -71,27 +74,60 @@ async fn find(name: &str, steps: &Steps<'_>) -> Result<Vec<IpAddr>, Failed> {
         return Ok(listed);
     }
     let config = resolver(steps)?;
-    let servers: Vec<_> = config.nameservers.iter().filter_map(server).collect();
-    if servers.is_empty() {
+    let all = config.nameservers.iter().filter_map(server).take(MAX_SERVERS).collect();
+    let mut servers = Servers { all, silent: Vec::new() };
+    if servers.all.is_empty() {
         return Err(Failed::new(
             "the node has no name server",
             "DHCP names none, or has no answer yet: `osctl get resolverstatuses`",
         ));
     }
-    let mut last = NoAnswer::NoName.words(name);
-    for candidate in candidates(name, &config) {
-        for server in servers.iter().take(MAX_SERVERS) {
-            match dns::query(*server, &candidate).await {
-                Ok(Answer { addresses, .. }) => return Ok(addresses),
-                Err(NoAnswer::NoName) => break,
-                Err(why) => {
-                    let Failed { error, meaning } = why.words(&candidate);
-                    last = Failed::new(format!("{error} (server {server})"), meaning);
+    match timeout(STEP_TIMEOUT, servers.find(name, &config)).await {
+        Ok(found) => found,
+        Err(_) => Err(servers.late()),
+    }
+}
+
+/// The name servers of the node during a lookup.
+struct Servers {
+    /// Those to ask, in order.
+    all: Vec<SocketAddr>,
+    /// Those that have not answered.
+    silent: Vec<SocketAddr>,
+}
+
+impl Servers {
+    /// Asks for the name as the node does, with its search list. Each server that does not answer
+    /// takes seconds, so for the next names it is the last that is asked.
+    async fn find(&mut self, name: &str, config: &Config) -> Result<Vec<IpAddr>, Failed> {
+        let mut last = NoAnswer::NoName.words(name);
+        for candidate in candidates(name, config) {
+            self.all.sort_by_key(|server| self.silent.contains(server));
+            for server in &self.all {
+                let why = match dns::query(*server, &candidate).await {
+                    Ok(Answer { addresses, .. }) => return Ok(addresses),
+                    Err(NoAnswer::NoName) => break,
+                    Err(why) => why,
+                };
+                if matches!(why, NoAnswer::Silence(_)) && !self.silent.contains(server) {
+                    self.silent.push(*server);
                 }
+                let Failed { error, meaning } = why.words(&candidate);
+                last = Failed::new(format!("{error} (server {server})"), meaning);
             }
         }
+        Err(last)
     }
-    Err(last)
+
+    /// The failure of a lookup that takes too long, which names the servers that it has waited for.
+    fn late(&self) -> Failed {
+        let silent: Vec<String> = self.silent.iter().map(SocketAddr::to_string).collect();
+        let (seconds, silent) = (STEP_TIMEOUT.as_secs(), silent.join(", "));
+        Failed::new(
+            format!("no answer within {seconds} s (servers {silent})"),
+            "a firewall drops the packets, or no name servers have these addresses",
+        )
+    }
 }
 
 /// The names to ask for, in order: the name itself first if it has as many dots as `ndots`.
