@@ -84,6 +84,7 @@ fn initramfs(node: &NodeContents) -> Vec<u8> {
         }}"#
     );
     let entries = [
+        Entry::file("/init", 0o755, node.init.as_bytes()),
         Entry::directory("/layers", 0o755),
         Entry::file("/layers/00-base.erofs", 0o444, fs::read(layer).unwrap()),
         Entry::file("/osbuild.json", 0o444, inventory.into_bytes()),
@@ -208,6 +209,28 @@ fn an_image_a_uki_and_an_initramfs_of_one_node_do_not_differ() {
             "{name}"
         );
     }
+}
+
+#[test]
+fn an_initramfs_with_another_init_is_refused_and_one_with_other_modes_differs() {
+    // The name and the content of an entry follow the fields of its header, 110 bytes in digits.
+    const MODE: usize = 110 - 14;
+    let whole = initramfs(&OLD);
+    let init = memchr::memmem::find(&whole, b"init\0").unwrap();
+    let mut modes = whole.clone();
+    assert_eq!(modes[init - MODE..][..8], *b"000081ed");
+    modes[init - MODE..][..8].copy_from_slice(b"000081ff");
+    let mut other = whole;
+    let content = memchr::memmem::find(&other, OLD.init.as_bytes()).unwrap();
+    other[content] ^= 1;
+    let folder = Folder::with([("node.efi", uki(&OLD)), ("modes.cpio", modes)]);
+    let ran = folder.diff(&["modes.cpio", "node.efi"]);
+    let expected = "\n\nparts\n  ~ initramfs  ";
+    assert!(ran.stdout.contains(expected) && ran.code == Some(1), "{}{}", ran.stdout, ran.stderr);
+    fs::write(folder.0.path().join("other.cpio"), other).unwrap();
+    let ran = folder.diff(&["other.cpio", "node.efi"]);
+    assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(4)), "{}", ran.stderr);
+    assert!(ran.stderr.contains("`/init` of the initramfs is sha256:"), "{}", ran.stderr);
 }
 
 #[test]

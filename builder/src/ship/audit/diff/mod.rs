@@ -1,8 +1,8 @@
 //! `osbuild diff`: compares two images, UKIs, initramfs or releases by their bytes alone, as
 //! `osbuild inspect` reads them.
 //!
-//! Files of different kinds are compared in what both kinds have: an image's partitions do not
-//! count against a UKI. The contents of DATA are ignored. If two files of one kind do not differ in
+//! Files of different kinds are compared in what both kinds have, at least in the whole initramfs: an
+//! image's partitions do not count against a UKI. The contents of DATA are ignored. If two files of one kind do not differ in
 //! any of this, their remaining bytes are compared.
 
 mod change;
@@ -12,7 +12,9 @@ mod text;
 pub use change::{Change, Words};
 pub use release::{is_repository, last_release};
 
-use super::inspect::{self, DiskLayout, File, Inspection, Partition, Signature, Slot, Uki};
+use super::inspect::{
+    self, DiskLayout, File, Initramfs, Inspection, Partition, Signature, Slot, Uki,
+};
 use crate::engine::digest::Digest;
 use crate::engine::fs_error::IoContext;
 use crate::error::{Error, Result};
@@ -49,7 +51,8 @@ pub struct Difference {
     pub packages: Vec<Change<String>>,
     /// The files of the root.
     pub files: Vec<Change<File>>,
-    /// The parts of the files: slotboot, the sections of the UKI, the layers of the root.
+    /// The parts of the files: slotboot, the sections of the UKI or the initramfs, the layers of the
+    /// root.
     pub parts: Vec<Change<Part>>,
     /// The partitions.
     pub partitions: Vec<Change<Partition>>,
@@ -305,6 +308,11 @@ fn parts(found: &Inspection, with_uki: bool, boot: Option<(String, Part)>) -> Na
             format!("section {}", section.name),
             Part { size: section.size, sha256: section.sha256.clone() },
         );
+    }
+    // A UKI has it as a section.
+    if !with_uki {
+        let Initramfs { size, sha256, .. } = &found.initramfs;
+        parts.insert("initramfs".into(), Part { size: *size, sha256: sha256.clone() });
     }
     parts.extend(boot);
     parts

@@ -6,6 +6,7 @@
 mod bounded;
 mod disk_layout;
 mod file;
+mod initramfs;
 mod kernel;
 mod root;
 mod signature;
@@ -15,7 +16,8 @@ mod uki;
 
 pub use disk_layout::{Boot, DiskLayout, Partition};
 pub use file::{File, FileKind};
-pub use root::{Binary, Initramfs, Layer, Pod, Root};
+pub use initramfs::{Initramfs, Layer};
+pub use root::{Binary, Pod, Root};
 pub use signature::Signature;
 pub use slot::Slot;
 pub(in crate::ship) use uki::version;
@@ -201,7 +203,7 @@ impl Opened {
             }
             Kind::Initramfs => (None, &self.bytes[..]),
         };
-        let (initramfs, root) = root::read(initramfs)?;
+        let (initramfs, root) = initramfs::read(initramfs)?;
         Ok(Inspection { kind: self.kind, size: self.size, disk: self.disk, uki, initramfs, root })
     }
 }
@@ -222,6 +224,7 @@ mod tests {
     /// An initramfs with two layers from mkfs.erofs. The higher one has the newer `init`.
     fn initramfs(folder: &Path) -> std::path::PathBuf {
         let mut entries = vec![
+            Entry::file("/init", 0o755, &b"newinit"[..]),
             Entry::file("/osbuild.json", 0o444, INVENTORY.as_bytes()),
             Entry::directory("/layers", 0o755),
         ];

@@ -1,46 +1,11 @@
-//! The initramfs, its layers, and the merged root, compared with the inventory.
+//! The merged root, compared with the inventory.
 
-use super::file::{self, File, FileKind};
-use crate::engine::digest::Digest;
-use crate::error::{Context, Error, Kind, Problem, Result};
-use crate::produce::inventory::{self, Inventory, InventoryBinary};
-use osbuild_abi::paths::{BIN, LAYERS, POD_MANIFESTS};
-use osbuild_formats::cpio::{self, Kind as EntryKind};
-use osbuild_formats::erofs;
+use super::file::{File, FileKind};
+use crate::error::{Error, Kind, Problem, Result};
+use crate::produce::inventory::{Inventory, InventoryBinary};
+use osbuild_abi::paths::{BIN, POD_MANIFESTS};
 use serde::Serialize;
 use std::collections::BTreeMap;
-
-/// The parts of an initramfs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct Initramfs {
-    /// Its size in bytes.
-    pub size: u64,
-    /// Its layers, the topmost last.
-    pub layers: Vec<Layer>,
-}
-
-/// A read-only layer of the root.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct Layer {
-    /// Its file name.
-    pub name: String,
-    /// Its size in bytes, compressed.
-    pub size: u64,
-    /// Its SHA-256 in hexadecimal.
-    pub sha256: String,
-    /// How many files it has.
-    pub files: usize,
-}
-
-impl Layer {
-    /// The component that it holds, or `base`: its name without the number.
-    pub fn component(&self) -> &str {
-        let name = self.name.strip_suffix(".erofs").unwrap_or(&self.name);
-        name.split_once('-').map_or(name, |(_, component)| component)
-    }
-}
 
 /// The root of the node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -96,48 +61,14 @@ pub struct Pod {
     pub images: Vec<String>,
 }
 
-/// Reads an initramfs.
+/// The files of the root by path.
+pub(super) type Files = BTreeMap<String, File>;
+
+/// Describes the root of these files.
 ///
 /// # Errors
-/// It is damaged, has no inventory, or its layers contradict the inventory (`Kind::Digest`).
-pub(super) fn read(initramfs: &[u8]) -> Result<(Initramfs, Root)> {
-    let entries = cpio::read(initramfs).or_build(|| "cannot read the initramfs".to_owned())?;
-    let (mut layers, mut inventory) = (Vec::new(), None);
-    for entry in &entries {
-        let EntryKind::File(bytes) = &entry.kind else { continue };
-        let path = absolute(&entry.path);
-        if let Some(name) = path.strip_prefix(LAYERS).and_then(|rest| rest.strip_prefix('/')) {
-            let entries = erofs::read(bytes).map_err(|error| {
-                Error::build(format!("cannot read the layer `{name}`")).cause(error)
-            })?;
-            let files = entries.iter().filter(|entry| file::is_regular(entry)).count();
-            let digest = Digest::of(bytes);
-            let layer =
-                Layer { name: name.to_owned(), size: digest.size(), sha256: digest.hex(), files };
-            layers.push((layer, (entries, bytes.as_ref())));
-        } else if path == absolute(inventory::PATH) {
-            let read: Inventory = serde_json::from_slice(bytes)
-                .or_build(|| "cannot read the inventory".to_owned())?;
-            inventory = Some(read);
-        }
-    }
-    let inventory = inventory.ok_or_else(|| {
-        Error::build(format!("the initramfs has no `{}`", absolute(inventory::PATH)))
-    })?;
-    layers.sort_by(|(one, _), (other, _)| one.name.cmp(&other.name));
-    let (layers, contents): (Vec<_>, Vec<_>) = layers.into_iter().unzip();
-    let root = root(inventory, file::merge(&contents)?)?;
-    Ok((Initramfs { size: initramfs.len() as u64, layers }, root))
-}
-
-fn absolute(path: &str) -> String {
-    format!("/{}", path.trim_start_matches("./").trim_start_matches('/'))
-}
-
-/// The files of the root by path.
-type Files = BTreeMap<String, File>;
-
-fn root(inventory: Inventory, files: Files) -> Result<Root> {
+/// The files contradict the inventory (`Kind::Digest`).
+pub(super) fn root(inventory: Inventory, files: Files) -> Result<Root> {
     let problems = disagreements(&inventory, &files);
     if !problems.is_empty() {
         return Err(Error::many(Kind::Digest, problems));

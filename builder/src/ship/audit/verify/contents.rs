@@ -1,10 +1,10 @@
-//! Checks of a root: its files are those that its inventory lists, `/bin` has exactly the seven
-//! binaries of a node, the kubelet finds them under no names but the listed ones, and a file in the
-//! place of another program is text.
+//! Checks of a root: `/bin` has exactly the seven binaries of a node with the digests of its
+//! inventory, each pod of the inventory has its manifest, the kubelet finds the binaries under no
+//! names but the listed ones, and a file in the place of another program is text.
 
 use super::Check;
 use crate::engine::digest::Digest;
-use crate::error::Result;
+use crate::error::{Problem, Result};
 use crate::plan::BinaryName;
 use crate::ship::audit::inspect::{Binary, File, Inspection};
 use osbuild_abi::paths::{BIN, KUBELET_PROGRAMS};
@@ -14,7 +14,7 @@ use osbuild_abi::program_names::{self, PLACEHOLDER_MODE, PLACEHOLDERS, Placehold
 pub(super) fn contents(found: Result<Inspection>) -> Vec<Check> {
     let found = match found {
         Ok(found) => found,
-        Err(error) => return vec![Check::fails("contents", error.problems[0].message.clone())],
+        Err(error) => return error.problems.iter().map(unreadable).collect(),
     };
     let root = found.root;
     let (files, pods, lock) = (root.files.len(), root.pods.len(), &root.lock);
@@ -28,9 +28,16 @@ pub(super) fn contents(found: Result<Inspection>) -> Vec<Check> {
     checks.extend(placeholders(&root.files));
     checks.push(Check::holds(
         "contents",
-        format!("{files} files and {pods} pods, as listed; lock sha256:{lock}"),
+        format!("{files} files; the inventory lists {pods} pods and the lock sha256:{lock}"),
     ));
     checks
+}
+
+/// The failed check of contents that cannot be read or contradict the inventory.
+fn unreadable(problem: &Problem) -> Check {
+    let lines: Vec<&str> =
+        std::iter::once(&problem.message).chain(&problem.causes).map(String::as_str).collect();
+    Check::fails("contents", lines.join(": "))
 }
 
 /// Checks that these are the seven binaries, each exactly once.
