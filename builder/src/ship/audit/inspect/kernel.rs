@@ -8,6 +8,11 @@ const BEGIN: &[u8] = b"IKCFG_ST";
 /// The maximum size of a `.config`: a distribution's kernel has a third of it.
 const MAX_CONFIG: u64 = 1 << 20;
 
+/// The beginning of a gzip stream: its magic number and the method (RFC 1952).
+const GZIP: &[u8] = &[0x1F, 0x8B, 8];
+/// How many gzip streams are tried: one that fails at its end costs far more than its marker.
+const MAX_TRIED: usize = 16;
+
 /// The maximum size of an unpacked kernel.
 const MAX_KERNEL: u64 = 256 << 20;
 
@@ -26,7 +31,8 @@ pub(super) fn options(kernel: &[u8]) -> Option<BTreeMap<String, String>> {
 /// The embedded `.config`.
 fn embedded(kernel: &[u8]) -> Option<String> {
     // The marker may occur elsewhere too, but without a gzip stream after it.
-    memchr::memmem::find_iter(kernel, BEGIN).find_map(|at| gunzip(&kernel[at + BEGIN.len()..]))
+    let behind = memchr::memmem::find_iter(kernel, BEGIN).map(|at| &kernel[at + BEGIN.len()..]);
+    behind.filter(|bytes| bytes.starts_with(GZIP)).take(MAX_TRIED).find_map(gunzip)
 }
 
 /// Unpacks a kernel for x86 that is compressed with Zstandard (Linux: arch/x86/boot.rst,
@@ -95,11 +101,24 @@ mod tests {
         assert_eq!(options(&packed), None);
     }
 
-    #[test]
-    fn a_missing_or_damaged_configuration_has_no_options() {
+    /// A kernel whose configuration has a wrong checksum.
+    fn damaged() -> Vec<u8> {
         let mut damaged = kernel("CONFIG_SMP=y\n");
         let length = damaged.len();
         damaged[length - 20] ^= 1;
+        damaged
+    }
+
+    #[test]
+    fn many_markers_are_not_all_unpacked() {
+        let with_damaged = |count| [damaged().repeat(count), kernel("CONFIG_SMP=y\n")].concat();
+        assert!(options(&with_damaged(MAX_TRIED - 1)).is_some());
+        assert_eq!(options(&with_damaged(MAX_TRIED)), None);
+    }
+
+    #[test]
+    fn a_missing_or_damaged_configuration_has_no_options() {
+        let damaged = damaged();
         for kernel in [&b""[..], b"IKCFG_ST", &damaged] {
             assert_eq!(options(kernel), None);
         }
