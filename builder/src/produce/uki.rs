@@ -9,7 +9,7 @@ use super::parts::Parts;
 use crate::engine::digest::Digest;
 use crate::engine::fs_error::IoContext;
 use crate::error::{Context, Error, Result};
-use crate::plan::{Locked, Plan};
+use crate::plan::{Locked, MAX_SLOT_SIZE_MIB, Plan};
 use crate::report::bytes;
 use osbuild_abi::cmdline;
 use osbuild_abi::slot::HEADER_SIZE;
@@ -90,12 +90,22 @@ pub fn check_size(build: &Build<'_>, parts: &Parts, length: u64) -> Result<()> {
     if needed <= room {
         return Ok(());
     }
-    let size = (needed + 1).next_multiple_of(32);
     Err(Error::build(format!(
         "the UKI does not fit its slot: it has {needed} MiB, the slot has {room}"
     ))
     .cause(format!("its largest parts: {}", largest(parts)))
-    .hint(format!("set `slot-size-mib = {size}` in `boards/{}.toml`", board.name)))
+    .hint(remedy(needed, &board.name)))
+}
+
+/// The hint for a UKI of this many MiB with its header.
+fn remedy(needed: u64, board: &str) -> String {
+    if needed > MAX_SLOT_SIZE_MIB {
+        return format!(
+            "a slot can have at most {MAX_SLOT_SIZE_MIB} MiB: remove pods or files from the recipe"
+        );
+    }
+    let size = (needed + 1).next_multiple_of(32).min(MAX_SLOT_SIZE_MIB);
+    format!("set `slot-size-mib = {size}` in `boards/{board}.toml`")
 }
 
 /// The three largest parts of 1 MiB or more.
@@ -108,4 +118,18 @@ fn largest(parts: &Parts) -> String {
     sizes.sort_by_key(|(_, size)| std::cmp::Reverse(*size));
     let shown = sizes.iter().take(3).map(|(name, size)| format!("{name} ({})", bytes(*size)));
     shown.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hint_for_a_large_uki_names_a_size_that_a_board_can_have() {
+        assert_eq!(remedy(63, "rack"), "set `slot-size-mib = 64` in `boards/rack.toml`");
+        assert_eq!(remedy(64, "rack"), "set `slot-size-mib = 96` in `boards/rack.toml`");
+        assert_eq!(remedy(2048, "rack"), "set `slot-size-mib = 2048` in `boards/rack.toml`");
+        let none = "a slot can have at most 2048 MiB: remove pods or files from the recipe";
+        assert_eq!(remedy(2049, "rack"), none);
+    }
 }
