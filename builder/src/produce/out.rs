@@ -112,8 +112,8 @@ impl Out {
         Out { plan: Some(text), ..self }
     }
 
-    /// Writes the plan. A build does so while it holds the lock, so that the plan describes the
-    /// products beside it.
+    /// Writes the plan. A build does so while it holds the lock, before it replaces the products:
+    /// those beside the plan of an interrupted build may be of an earlier one.
     ///
     /// # Errors
     /// The folder cannot be written.

@@ -14,7 +14,7 @@ pub enum Error {
         /// The minimum size in bytes.
         min: u64,
     },
-    /// The volume is larger than FAT32 allows.
+    /// The volume, or a file in it, is larger than FAT32 allows.
     TooLarge(u64),
     /// The files need more room than the volume has.
     Full {
@@ -46,7 +46,9 @@ impl fmt::Display for Error {
             Self::TooSmall { size, min } => {
                 write!(f, "a FAT32 volume of `{size}` bytes is too small: the minimum is `{min}`")
             }
-            Self::TooLarge(size) => write!(f, "a FAT32 volume cannot have `{size}` bytes"),
+            Self::TooLarge(size) => {
+                write!(f, "FAT32 cannot have a volume or a file of `{size}` bytes")
+            }
             Self::Full { needed, room } => {
                 write!(f, "the files need `{needed}` bytes, the FAT volume has `{room}`")
             }

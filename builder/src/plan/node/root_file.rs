@@ -27,8 +27,9 @@ pub enum Content<L: LockState = Unlocked> {
     Symlink(String),
     /// A folder.
     Directory,
-    /// Files of a Debian package: one file, or all regular files of a folder, concatenated in byte
-    /// order of their names (as `update-ca-certificates` makes its bundle).
+    /// Files of a Debian package: one file, or all regular files of a folder, concatenated in the
+    /// order of their paths, which are compared name by name. `update-ca-certificates` makes its
+    /// bundle in a similar way.
     Debian {
         /// The package, which is also in [`crate::plan::Requirements::files`].
         package: FilePackage<L>,
