@@ -43,9 +43,9 @@ pub use lock::{
 pub use node::{
     Api, Backing, BinaryName, Board, BootProgram, Bus, Cgo, Compile, Content, DebianProgram,
     DebugAccess, FilePackage, GoComponent, GoOutput, HostComponent, HostPrograms, ImageFrom,
-    Installs, Kernel, KernelOption, MAX_ESP_SIZE_MIB, MAX_SLOT_SIZE_MIB, NodeSpec, OptionValue,
-    Payload, Pod, PodImage, ProgramComponent, Qemu, RootFile, Signing, Updates, Volumes,
-    WritablePath,
+    Installs, Kernel, KernelOption, MAX_COMMAND_LINE, MAX_ESP_SIZE_MIB, MAX_SLOT_SIZE_MIB,
+    NodeSpec, OptionValue, Payload, Pod, PodImage, ProgramComponent, Qemu, RootFile, Signing,
+    Updates, Volumes, WritablePath,
 };
 pub use packages::Holders;
 pub use project::{Overrides, Project};

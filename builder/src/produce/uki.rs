@@ -11,7 +11,6 @@ use crate::engine::fs_error::IoContext;
 use crate::error::{Context, Error, Result};
 use crate::plan::{Locked, MAX_SLOT_SIZE_MIB, Plan};
 use crate::report::bytes;
-use osbuild_abi::cmdline;
 use osbuild_abi::slot::HEADER_SIZE;
 use osbuild_formats::uki::{self, Frame};
 
@@ -54,29 +53,9 @@ pub(super) fn os_release(plan: &Plan<Locked>) -> String {
     format!("ID=osbuild\nPRETTY_NAME=\"osbuild {}\"\nVERSION_ID={}\n", plan.recipe, plan.version)
 }
 
-/// The kernel's command line: the words of the board and the recipe, and the settings of `init`.
+/// The kernel's command line.
 pub(super) fn command_line(plan: &Plan<Locked>) -> String {
-    let ours = [
-        format!("{}={}", cmdline::EPOCH, plan.lock.get().epoch),
-        format!("{}={}", cmdline::SECURITY_EPOCH, plan.security_epoch),
-        format!("{}={}", cmdline::MIN_RAM_MIB, plan.board.min_ram_mib),
-        format!("{}={}", cmdline::GATE_HOLD, plan.board.gate_hold_s),
-        format!("{}={}", cmdline::GATE_DEADLINE, plan.board.gate_deadline_s),
-        format!("{}={}", cmdline::WATCHDOG, plan.board.watchdog_s),
-    ];
-    let time_servers = (!plan.time_servers.is_empty())
-        .then(|| format!("{}={}", cmdline::TIME_SERVERS, plan.time_servers.join(",")));
-    let in_memory =
-        plan.installs.iter().map(|_| format!("{}={}", cmdline::DATA, cmdline::IN_MEMORY));
-    plan.kernel
-        .command_line
-        .iter()
-        .cloned()
-        .chain(ours)
-        .chain(time_servers)
-        .chain(in_memory)
-        .collect::<Vec<_>>()
-        .join(" ")
+    plan.command_line(plan.lock.get().epoch)
 }
 
 /// Refuses a UKI of `length` bytes that does not fit a slot of the board.

@@ -2,7 +2,7 @@
 
 use crate::{changed, expect, project, refusal, resolve};
 use osbuild::error::Kind;
-use osbuild::plan::{self, Content, Strictness};
+use osbuild::plan::{self, Content, MAX_COMMAND_LINE, Strictness};
 use osbuild_abi::paths;
 
 const SMALL: &str = "recipes/small.toml";
@@ -293,6 +293,36 @@ fn a_wrong_kernel_section_is_refused() {
         ("components/linux/component.toml", "[\"base\"]", "[\"bse\"]"),
     ];
     refused("kernel", &changes);
+}
+
+/// The section with this word on the kernel's command line.
+fn with_word(word: &str) -> String {
+    format!("[kernel]\ncommand-line = [\"{word}\"]\n\n[kernel.options]")
+}
+
+#[test]
+fn a_word_of_the_command_line_outside_printable_ascii_is_refused() {
+    for word in ["caf\u{e9}", "quiet\u{a0}ro", "a\\u007f"] {
+        let line = format!("command-line = [\"{word}\"]");
+        let of_board = (BENCH, "command-line = [\"console=ttyAMA0\"]", line.as_str());
+        for change in [(SMALL, "[kernel.options]", with_word(word).as_str()), of_board] {
+            let error = refusal(&changed(&[change]));
+            let expected = "must be a string of printable ASCII characters without white space";
+            assert!(error.problems[0].message.contains(expected), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_command_line_of_which_the_kernel_would_drop_the_end_is_refused() {
+    let with =
+        |length: usize| changed(&[(SMALL, "[kernel.options]", &with_word(&"x".repeat(length)))]);
+    let room = MAX_COMMAND_LINE - resolve(&with(1)).command_line(u64::MAX).len();
+    resolve(&with(1 + room));
+    let error = refusal(&with(2 + room));
+    let expected = "the kernel's command line can have 2048 bytes, and the kernel keeps 2047";
+    assert_eq!(error.problems[0].message, expected);
+    assert_eq!(error.problems[0].place.as_ref().unwrap().file, SMALL);
 }
 
 #[test]

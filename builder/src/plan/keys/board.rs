@@ -1,8 +1,8 @@
 //! `boards/<name>.toml`
 
 use super::values::{
-    List, Map, Mib, Name, OptionName, OptionSetting, Processors, Seconds, SectorSize, TimeServer,
-    Word,
+    KernelWord, List, Map, Mib, Name, OptionName, OptionSetting, Processors, Seconds, SectorSize,
+    TimeServer, Word,
 };
 use crate::plan::{Architecture, Bus, MAX_ESP_SIZE_MIB, MAX_SLOT_SIZE_MIB};
 
@@ -44,7 +44,7 @@ table! {
     /// `[kernel]`
     BoardKernelTable {
         /// Words of the kernel's command line.
-        command_line: Optional List<Word>,
+        command_line: Optional List<KernelWord>,
         /// Fragments of the kernel's component, in addition to those that it names.
         fragments: Optional List<Name>,
         /// Options that override the fragments', by name without `CONFIG_`.

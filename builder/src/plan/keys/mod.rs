@@ -32,7 +32,7 @@ pub use recipe::{
 pub use releases::{ReleaseTable, ReleasesFile};
 pub use schema::{FileKind, schema};
 pub use values::{
-    DebianName, ImageName, List, Map, Mode, Name, OptionName, OptionSetting, PodRight,
+    DebianName, ImageName, KernelWord, List, Map, Mode, Name, OptionName, OptionSetting, PodRight,
     RelativePath, Sha256, Word,
 };
 

@@ -1,7 +1,7 @@
 //! `recipes/<name>.toml`
 
 use super::values::{
-    DebianName, ImageName, Line, Lines, List, Map, Mib, Mode, Name, Number, OptionName,
+    DebianName, ImageName, KernelWord, Line, Lines, List, Map, Mib, Mode, Name, Number, OptionName,
     OptionSetting, PodRight, RelativePath, ReleaseName, RootPath, Seconds, Sha256, TimeServer,
     True, Url, Word,
 };
@@ -72,7 +72,7 @@ table! {
         component: Inherited Name,
         /// Words of the kernel's command line, after the board's and the inherited ones. A word
         /// replaces the inherited ones of the same name.
-        command_line: Extended List<Word>,
+        command_line: Extended List<KernelWord>,
         /// Groups of options of the component, and whether this node has them.
         groups: Optional Map<Name, bool>,
         /// Options that override the board's and the fragments', by name without `CONFIG_`.

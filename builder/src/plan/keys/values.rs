@@ -43,6 +43,8 @@ texts! {
     Lines, "a string", "^[^\\u0000]*$";
     /// Text without white space.
     Word, "a string without white space", "^\\S+$";
+    /// A word of the kernel's command line.
+    KernelWord, "a string of printable ASCII characters without white space", "^[!-~]+$";
     /// The version of a node.
     ReleaseName, "at most 64 letters, digits and `.~-`, such as `\"1.35.8-2\"`",
         "^[A-Za-z0-9][A-Za-z0-9.~-]{0,63}$";

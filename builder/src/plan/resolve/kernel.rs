@@ -6,10 +6,10 @@ use super::components::{Component, Place};
 use crate::error::{Problem, in_words};
 use crate::plan::document::{Located, Spot, Text, nearest};
 use crate::plan::keys::{
-    BoardFile, ComponentKernelTable, List, Name, RecipeFile, RecipeKernelTable, Word,
+    BoardFile, ComponentKernelTable, KernelWord, List, Name, RecipeFile, RecipeKernelTable,
 };
 use crate::plan::node::fragment::{self, Options};
-use crate::plan::{Architecture, Kernel, OptionValue};
+use crate::plan::{Architecture, Kernel, MAX_COMMAND_LINE, NodeSpec, OptionValue};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -115,7 +115,7 @@ impl Resolver<'_> {
 
     /// The words of the board, then those of the recipe. A repeated word is refused: it would hide
     /// a mistake.
-    fn command_line(&mut self, lists: [Option<&Located<List<Word>>>; 2]) -> Vec<String> {
+    fn command_line(&mut self, lists: [Option<&Located<List<KernelWord>>>; 2]) -> Vec<String> {
         let mut words: Vec<String> = Vec::new();
         for word in lists.into_iter().flatten().flat_map(|list| &list.value) {
             let text = &*word.value;
@@ -129,6 +129,36 @@ impl Resolver<'_> {
             words.push(text.to_owned());
         }
         words
+    }
+
+    /// Refuses a command line of which the kernel would drop the end, where the settings of `init`
+    /// are. The lock's epoch is not known yet, so the longest one counts.
+    pub(super) fn check_command_line(
+        &mut self,
+        node: &NodeSpec,
+        recipe: &RecipeFile,
+        board: &BoardFile,
+    ) {
+        let length = node.command_line(u64::MAX).len();
+        if length <= MAX_COMMAND_LINE {
+            return;
+        }
+        let of_recipe = recipe.kernel.as_ref().and_then(|kernel| kernel.command_line.as_ref());
+        let of_board = board.kernel.as_ref().and_then(|kernel| kernel.command_line.as_ref());
+        let lists = of_recipe.or(of_board).map(|list| &list.spot);
+        let servers = recipe.time_servers.as_ref().or(board.time_servers.as_ref());
+        let problem = Problem::new(format!(
+            "the kernel's command line can have {length} bytes, and the kernel keeps \
+             {MAX_COMMAND_LINE}"
+        ));
+        let problem = problem
+            .cause("the settings of `init` are at its end")
+            .hint("shorten `command-line` of the recipe and of its board, or `time-servers`");
+        let spot = lists.or(servers.map(|list| &list.spot));
+        self.problems.push(match spot {
+            Some(spot) => problem.at(spot.place()),
+            None => problem,
+        });
     }
 }
 

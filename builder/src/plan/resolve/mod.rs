@@ -186,7 +186,7 @@ impl<'p> Resolver<'p> {
         let kubernetes =
             self.kubernetes(&recipe, components.as_deref(), &pods, today, strictness)?;
         let version = self.version(&recipe, &kubernetes);
-        let (architecture, board, _) = board?;
+        let (architecture, board, board_file) = board?;
         let product = NodeSpec {
             version,
             board,
@@ -207,9 +207,9 @@ impl<'p> Resolver<'p> {
             console_address,
             installs,
         };
-        let packages = cargo_packages(&product);
-        let requirements =
-            self.requirements(&recipe, &Parts { architecture, node: &product, packages })?;
+        self.check_command_line(&product, &recipe, &board_file);
+        let parts = Parts { architecture, node: &product, packages: cargo_packages(&product) };
+        let requirements = self.requirements(&recipe, &parts)?;
         Some(Plan {
             recipe: name.to_owned(),
             architecture,
