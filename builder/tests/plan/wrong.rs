@@ -326,6 +326,19 @@ fn a_command_line_of_which_the_kernel_would_drop_the_end_is_refused() {
 }
 
 #[test]
+fn a_mode_with_which_the_build_cannot_read_is_refused() {
+    let files = [
+        "\"/etc/shadow\" = { text = \"\", mode = 0o000 }",
+        "\"/etc/closed\" = { directory = true, mode = 0o311 }",
+        "\"/etc/open\" = { directory = true, mode = 0o500 }",
+        "\"/etc/read\" = { text = \"\", mode = 0o400 }",
+    ];
+    let writable = "[writable]\n\"/srv\" = { memory-mib = 64, mode = 0o077 }";
+    let files = format!("{writable}\n\n[files]\n{}\n", files.join("\n"));
+    refused("unreadable", &[(SMALL, "[files]\n", &files)]);
+}
+
+#[test]
 fn false_removes_an_inherited_entry() {
     let project = changed(&[
         (SMALL, "[pods.hello]", "[pods]\ndhcp = false\n\n[pods.hello]"),

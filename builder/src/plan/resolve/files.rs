@@ -111,6 +111,7 @@ impl Resolver<'_> {
                 (Content::Debian { package, path }, table.mode.as_ref()?)
             }
         };
+        self.check_owner(path, mode, content == Content::Directory);
         let Located { spot, value: Mode(bits), .. } = mode;
         if content != Content::Directory && bits & 0o1111 != 0 {
             let problem = Problem::new(format!(
@@ -120,6 +121,20 @@ impl Resolver<'_> {
             self.problems.push(problem.at(spot.place()).cause(cause));
         }
         Some(RootFile { path: path.to_owned(), mode: *bits, content })
+    }
+
+    /// Refuses a mode with which the build cannot read what it puts into the root.
+    pub(super) fn check_owner(&mut self, path: &str, mode: &Located<Mode>, is_folder: bool) {
+        let (needed, verbs) = if is_folder { (0o500, "read and enter") } else { (0o400, "read") };
+        let Mode(bits) = mode.value;
+        if bits & needed == needed {
+            return;
+        }
+        let problem = Problem::new(format!(
+            "the owner of `{path}` must be able to {verbs} it, and its mode is `{bits:#o}`"
+        ));
+        let problem = problem.at(mode.spot.place()).cause("the build reads it as its owner");
+        self.problems.push(problem.hint(format!("write `{:#o}`", bits | needed)));
     }
 
     fn check_source(&mut self, path: &str, spot: &Spot) {

@@ -3,7 +3,7 @@
 use super::Resolver;
 use crate::error::Problem;
 use crate::plan::document::{Located, Spot};
-use crate::plan::keys::{RecipeFile, WritableEntry};
+use crate::plan::keys::{Mode, RecipeFile, WritableEntry};
 use crate::plan::{Backing, WritablePath};
 use osbuild_abi::declared::{Refusal, overlap, refusal};
 
@@ -15,6 +15,7 @@ impl Resolver<'_> {
             self.note(format!("writable.{}", &**path), &entry.key);
             self.check_writable(path, &entry.key);
             let Some(read) = writable_path(path, entry) else { continue };
+            mode(entry).iter().for_each(|mode| self.check_owner(path, mode, true));
             self.check_distinct(&read, entry, &declared);
             declared.push(read);
         }
@@ -66,17 +67,25 @@ impl Resolver<'_> {
     }
 }
 
+/// The mode of an entry.
+fn mode(entry: &WritableEntry) -> Option<&Located<Mode>> {
+    match entry {
+        WritableEntry::Data(table) => table.mode.as_ref(),
+        WritableEntry::Memory(table) => table.mode.as_ref(),
+    }
+}
+
 /// The path of an entry. `None` means that the strict reader has refused a value of it.
 fn writable_path(path: &str, entry: &WritableEntry) -> Option<WritablePath> {
-    let (backing, mode, exec) = match entry {
+    let (backing, exec) = match entry {
         WritableEntry::Data(table) => {
-            (Backing::Data(table.data.as_ref()?.to_string()), &table.mode, &table.exec)
+            (Backing::Data(table.data.as_ref()?.to_string()), &table.exec)
         }
         WritableEntry::Memory(table) => {
             let mib = (&table.memory_mib.as_ref()?.value).into();
-            (Backing::Memory(mib), &table.mode, &table.exec)
+            (Backing::Memory(mib), &table.exec)
         }
     };
     let exec = exec.as_ref().is_some_and(|exec| exec.value);
-    Some(WritablePath { path: path.to_owned(), backing, mode: mode.as_ref()?.0, exec })
+    Some(WritablePath { path: path.to_owned(), backing, mode: mode(entry)?.0, exec })
 }
