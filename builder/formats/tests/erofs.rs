@@ -165,6 +165,24 @@ fn holes_read_as_zeros_and_a_file_of_holes_cannot_stall_the_reader() {
 }
 
 #[test]
+fn a_file_that_is_nearly_all_holes_is_read() {
+    const SIZE: u64 = 256 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("root");
+    std::fs::create_dir(&root).unwrap();
+    let file = std::fs::File::create(root.join("image.raw")).unwrap();
+    file.set_len(SIZE).unwrap();
+    file.write_all_at(b"at the start", 0).unwrap();
+    let image = image(folder.path(), &root, &["--chunksize=65536"]);
+    assert!((image.len() as u64) < SIZE / 1500, "mkfs.erofs has stored the holes");
+    let entries = erofs::read(&image).unwrap();
+    let entry = entries.iter().find(|entry| entry.path == "/image.raw").unwrap();
+    let mut length = 0;
+    erofs::Files::new(&image).unwrap().read(entry, |piece| length += piece.len() as u64).unwrap();
+    assert_eq!(length, SIZE);
+}
+
+#[test]
 fn a_file_stored_in_an_unknown_way_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("root");

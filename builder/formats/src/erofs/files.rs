@@ -8,8 +8,8 @@ use super::{Entry, Error, Image, Inode, Layout};
 const MAX_RATIO: u64 = 255;
 
 /// The maximum bytes that chunks may yield for each byte of the image: chunks can be shared, and
-/// holes take no space.
-const MAX_CHUNKED: u64 = 1024;
+/// holes take no space but their entries, each of 4 bytes for 64 KiB in the image of an installer.
+const MAX_CHUNKED: u64 = 16384;
 
 /// The bytes of a hole, in pieces.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
