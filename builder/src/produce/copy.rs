@@ -1,6 +1,6 @@
 //! Copies of the image in the formats of other hosts.
 
-use super::out::Built;
+use super::out::{Built, IMAGE_QCOW2, IMAGE_ZST};
 use crate::engine::digest::Digest;
 use crate::engine::fs_error::IoContext;
 use crate::engine::key::Key;
@@ -36,8 +36,8 @@ impl Format {
         let Built { out, image, .. } = built;
         let name = match self {
             Format::Raw => return Ok(image.clone()),
-            Format::RawZst => "image.raw.zst",
-            Format::Qcow2 => "image.qcow2",
+            Format::RawZst => IMAGE_ZST,
+            Format::Qcow2 => IMAGE_QCOW2,
         };
         let program = Digest::of_file(Path::new("/proc/self/exe"))?;
         let key = Key::new("copy").field("program", program);

@@ -17,6 +17,10 @@ use std::path::{Path, PathBuf};
 
 /// The disk image.
 pub const IMAGE: &str = "image.raw";
+/// The copy of the image that is compressed with zstd.
+pub const IMAGE_ZST: &str = "image.raw.zst";
+/// The copy of the image in QEMU's format qcow2.
+pub const IMAGE_QCOW2: &str = "image.qcow2";
 /// The UKI.
 pub const UKI: &str = "node.efi";
 /// The program that the firmware starts. It is only in the image, and is signed like the UKI.
@@ -210,14 +214,14 @@ impl Out {
         })
     }
 
-    /// Removes the stamp of the last build, so that an interrupted build leaves none.
+    /// Removes the stamp of the last build, so that an interrupted build leaves none, and the copies
+    /// of the image that this build replaces.
     pub fn begin(&self) -> Result<()> {
-        match fs::remove_file(self.path(STAMP)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(error).at("write to", &self.folder)
-            }
-            _ => Ok(()),
-        }
+        fs_error::remove(&self.path(STAMP))?;
+        [IMAGE_ZST, IMAGE_QCOW2].into_iter().try_for_each(|copy| {
+            fs_error::remove(&self.path(&stamp_of(copy)))?;
+            fs_error::remove(&self.path(copy))
+        })
     }
 
     /// Stamps the files of this build, all of them in this folder.

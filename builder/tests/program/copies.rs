@@ -83,6 +83,9 @@ fn a_copy_is_remade_only_when_the_image_changes() {
     scratch.edit("boards/bench.toml", "data-size-mib = 160", "data-size-mib = 161");
     scratch.relock();
     done(&scratch.osbuild(&["build", RECIPE]));
+    let left = fs::read_dir(first.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
+    let left: Vec<_> = left.filter(|path| path.display().to_string().contains("qcow2")).collect();
+    assert!(left.is_empty(), "a copy of an older image is beside the new one: {left:?}");
     assert!(bytes(&copy(&scratch, "qcow2")) != before, "the copy is of an older image");
 }
 
