@@ -214,8 +214,8 @@ impl Out {
         })
     }
 
-    /// Removes the stamp of the last build, so that an interrupted build leaves none, and the copies
-    /// of the image that this build replaces.
+    /// Removes the stamp of the last build, so that an interrupted build leaves none, and the
+    /// copies of the image that this build replaces.
     pub fn begin(&self) -> Result<()> {
         fs_error::remove(&self.path(STAMP))?;
         [IMAGE_ZST, IMAGE_QCOW2].into_iter().try_for_each(|copy| {

@@ -35,8 +35,8 @@ const ENTRY_SIZE: usize = 128;
 /// Bytes of an array.
 const ARRAY_SIZE: usize = ENTRIES * ENTRY_SIZE;
 
-/// Bytes to be written to the disk at an offset. For a partition table, the offset and the length are
-/// multiples of the sector size; for a file system, they need not be.
+/// Bytes to be written to the disk at an offset. For a partition table, the offset and the length
+/// are multiples of the sector size; for a file system, they need not be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
     /// The offset in bytes from the start of the disk.

@@ -7,9 +7,9 @@ pub trait Source {
     /// The reason of a failed read.
     type Error: Into<Box<dyn core::error::Error + Send + Sync>>;
 
-    /// Fills `bytes` from `offset`, in bytes from the start of the disk. A partition table is read in
-    /// whole sectors: then the offset and the length are multiples of the sector size. Other readers,
-    /// such as that of ext4, read at any offset.
+    /// Fills `bytes` from `offset`, in bytes from the start of the disk. A partition table is read
+    /// in whole sectors: then the offset and the length are multiples of the sector size. Other
+    /// readers, such as that of ext4, read at any offset.
     fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), Self::Error>;
 }
 

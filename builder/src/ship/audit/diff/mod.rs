@@ -1,9 +1,9 @@
 //! `osbuild diff`: compares two images, UKIs, initramfs or releases by their bytes alone, as
 //! `osbuild inspect` reads them.
 //!
-//! Files of different kinds are compared in what both kinds have, at least in the whole initramfs: an
-//! image's partitions do not count against a UKI. The contents of DATA are ignored. If two files of one kind do not differ in
-//! any of this, their remaining bytes are compared.
+//! Files of different kinds are compared in what both kinds have, at least in the whole initramfs:
+//! an image's partitions do not count against a UKI. The contents of DATA are ignored. If two files
+//! of one kind do not differ in any of this, their remaining bytes are compared.
 
 mod change;
 mod release;
@@ -51,8 +51,8 @@ pub struct Difference {
     pub packages: Vec<Change<String>>,
     /// The files of the root.
     pub files: Vec<Change<File>>,
-    /// The parts of the files: slotboot, the sections of the UKI or the initramfs, the layers of the
-    /// root.
+    /// The parts of the files: slotboot, the sections of the UKI or the initramfs, the layers of
+    /// the root.
     pub parts: Vec<Change<Part>>,
     /// The partitions.
     pub partitions: Vec<Change<Partition>>,
