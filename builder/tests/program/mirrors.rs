@@ -104,6 +104,18 @@ fn a_mirror_is_verified_with_the_hosts_key_for_it() {
 }
 
 #[test]
+fn a_default_release_of_the_host_does_not_matter() {
+    let scratch = host("a.sources", &format!("{STANZA}Trusted: yes\n"));
+    let config = scratch.path("apt.conf");
+    let text = fs::read_to_string(&config).unwrap();
+    fs::write(config, text + "APT::Default-Release \"trixie\";\n").unwrap();
+    scratch.fill_store_without("ca-certificates");
+    let ran = scratch.osbuild(&["sources", "export", RECIPE, "exported"]);
+    let fetched = "error: ca-certificates 1 arm64 does not match the lock\n";
+    assert!(ran.code == Some(4) && ran.stderr.contains(fetched), "{}", ran.stderr);
+}
+
+#[test]
 fn a_mirror_signed_with_another_key_is_refused() {
     for entry in [format!("{STANZA}Signed-By: %/other.gpg\n"), STANZA.to_owned()] {
         let ran = build("a.sources", &entry);

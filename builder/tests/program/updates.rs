@@ -4,6 +4,7 @@ use crate::archive::Archive;
 use crate::goproxy::GoProxy;
 use crate::scratch::{RECIPE, Ran, Scratch};
 use osbuild::plan::{Lock, Releases};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -277,6 +278,26 @@ fn updating_one_package_keeps_the_others_while_the_archive_has_them() {
     ran(&scratch, 0, &["update", "gcc"]);
     assert_eq!(["flex", "bash", "gcc"].map(version), ["3", "3", "3"]);
     assert_eq!(scratch.lock().sandbox.asked, before.sandbox.asked);
+}
+
+#[test]
+fn a_default_release_and_suggestions_of_the_host_do_not_change_a_lock() {
+    let mut scratch = Scratch::new();
+    let archive = Archive::serve(&mut scratch);
+    let config = scratch.path("apt.conf");
+    let text = fs::read_to_string(&config).unwrap();
+    let more = "\nAPT::Default-Release \"trixie\";\nAPT::Install-Suggests \"true\";\n";
+    fs::write(config, text + more).unwrap();
+    let lock = scratch.lock();
+    let names: BTreeSet<_> = lock.sandbox.packages.iter().map(|found| &found.package).collect();
+    let suggests = "bash\nSuggests: suggested";
+    let packages = names.iter().map(|name| (name.as_str(), "2", suggests));
+    archive.publish(&packages.chain([("suggested", "2", "")]).collect::<Vec<_>>());
+    ran(&scratch, 0, &["update", "flex"]);
+    let after = scratch.lock();
+    let locked: BTreeSet<_> = after.sandbox.packages.iter().map(|found| &found.package).collect();
+    assert_eq!(locked, names);
+    assert!(after.sandbox.packages.iter().all(|package| package.version == "2"));
 }
 
 #[test]

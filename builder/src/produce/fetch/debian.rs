@@ -1,5 +1,6 @@
 //! Fetches Debian packages with `apt-get`, from the host's mirrors and with its keyrings. Separate
-//! lists and a separate cache make the result independent of its installed packages and settings.
+//! lists, a separate cache and settings of our own make the choice of packages independent of the
+//! host's installed packages and of its preferences.
 
 use super::client::{Client, Ended};
 use super::mirrors;
@@ -187,6 +188,10 @@ impl Archive {
             format!("Dir::Cache={}", at("cache")),
             format!("APT::Architecture={architecture}"),
             format!("APT::Architectures={architecture}"),
+            // An empty value is none. The host's would prefer one suite to its security updates, or
+            // name a release that our list lacks, which apt refuses.
+            "APT::Default-Release=".into(),
+            "APT::Install-Suggests=false".into(),
             "APT::Sandbox::User=root".into(),
             "Acquire::Languages=none".into(),
         ];
