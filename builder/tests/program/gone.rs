@@ -4,6 +4,7 @@ use crate::archive::Archive;
 use crate::goproxy::GoProxy;
 use crate::scratch::{RECIPE, Scratch};
 use osbuild::plan::Lock;
+use std::fs;
 
 const KUBERNETES: &str = "k8s.io/kubernetes";
 const KUBELET: (&str, &str) =
@@ -105,6 +106,38 @@ fn bytes_that_differ_from_the_lock_are_a_digest_error() {
         "{}",
         ran.stderr
     );
+}
+
+#[test]
+fn a_go_module_around_the_project_is_neither_read_nor_changed() {
+    let mut scratch = Scratch::new();
+    let proxy = GoProxy::start();
+    proxy.serve(&mut scratch);
+    proxy.add(
+        KUBERNETES,
+        "v1.35.8",
+        "",
+        &[("cmd/kubelet/main.go", "package main\n\nfunc main() {}\n")],
+    );
+    scratch.fill_store_without(KUBERNETES);
+    // The second one is also around the store.
+    let folders = [scratch.project(), scratch.path("")];
+    let sum = format!("{KUBERNETES} v1.35.8 h1:{}=\n", "A".repeat(43));
+    let files = [("go.mod", "module example.org/mine\n"), ("go.sum", sum.as_str())];
+    for folder in &folders {
+        files.iter().for_each(|(name, text)| fs::write(folder.join(name), text).unwrap());
+    }
+    let ran = scratch.osbuild(&["sources", "export", RECIPE, "exported"]);
+    assert!(
+        ran.stderr.contains("error: k8s.io/kubernetes v1.35.8 does not match the lock\n"),
+        "{}",
+        ran.stderr
+    );
+    for folder in &folders {
+        for (name, text) in files {
+            assert_eq!(fs::read_to_string(folder.join(name)).unwrap(), text);
+        }
+    }
 }
 
 #[test]

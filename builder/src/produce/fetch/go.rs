@@ -37,7 +37,7 @@ pub fn modules(
     toolchain: &str,
     step: &Step,
 ) -> Result<Modules> {
-    let go = Go { cache: folder.join("cache"), toolchain: toolchain.to_owned() };
+    let go = Go::new(folder, toolchain)?;
     let main = go.download(&format!("{}@{}", requirement.module, requirement.version), step)?;
     let go_mod = if requirement.wrapper {
         Some(go.list_wrapped(folder, &main, requirement, go_mod, step)?)
@@ -49,7 +49,7 @@ pub fn modules(
         go.list(&main, requirement, "readonly", step)?;
         None
     };
-    let modules = without_toolchain(collect(store, &go.cache.join("cache/download"))?);
+    let modules = without_toolchain(collect(store, &go.cache().join("cache/download"))?);
     go.clean()?;
     Ok(Modules { go_mod, modules })
 }
@@ -57,10 +57,10 @@ pub fn modules(
 /// Fetches a Go toolchain, which is a module without a go.sum line, and puts its zip file into the
 /// store.
 pub fn toolchain(store: &Store, folder: &Path, version: &str, step: &Step) -> Result<GoModule> {
-    let go = Go::local(folder.join("cache"));
+    let go = Go::local(folder)?;
     let name = format!("v0.0.1-go{version}.linux-amd64");
     go.download(&format!("{TOOLCHAIN}@{name}"), step)?;
-    let found = collect(store, &go.cache.join("cache/download"))?;
+    let found = collect(store, &go.cache().join("cache/download"))?;
     go.clean()?;
     let module = found.into_iter().find(|module| module.version == name);
     module.ok_or_else(|| Error::build(format!("the Go module proxy gave no toolchain {version}")))
@@ -90,18 +90,30 @@ fn unescaped(path: &str) -> String {
     })
 }
 
-/// `go` with a separate module cache.
+/// `go` with a separate module cache, in an empty module of its own: in the user's folder it would
+/// obey and change a go.mod there, or in a folder above.
 pub(super) struct Go {
-    cache: PathBuf,
+    folder: PathBuf,
     toolchain: String,
 }
 
 impl Go {
-    /// The user's own `go`.
-    pub(super) fn local(cache: PathBuf) -> Self {
-        Go { cache, toolchain: "local".into() }
+    /// The user's own `go`, in a scratch folder.
+    pub(super) fn local(folder: &Path) -> Result<Self> {
+        Self::new(folder, "local")
     }
 
+    fn new(folder: &Path, toolchain: &str) -> Result<Self> {
+        std::fs::write(folder.join("go.mod"), "module osbuild\n")
+            .or_build(|| "cannot write a go.mod".into())?;
+        Ok(Go { folder: folder.to_owned(), toolchain: toolchain.to_owned() })
+    }
+
+    fn cache(&self) -> PathBuf {
+        self.folder.join("cache")
+    }
+
+    /// A call of it in its own module.
     pub(super) fn client(&self) -> Client<'static> {
         let toolchain = if self.toolchain == "local" {
             "local".into()
@@ -109,7 +121,8 @@ impl Go {
             format!("go{}+auto", self.toolchain)
         };
         Client::new("go")
-            .env("GOMODCACHE", &self.cache)
+            .within(&self.folder)
+            .env("GOMODCACHE", self.cache())
             .env("GOTOOLCHAIN", toolchain)
             .env("GOFLAGS", "")
             .env("GOWORK", "off")
@@ -194,7 +207,7 @@ impl Go {
         let GoRequirement { module, version, empty_packages, .. } = requirement;
         let zip = format!("cache/download/{}/@v/{version}.zip", escaped(module));
         let emptied = folder.join("emptied");
-        for (path, bytes) in emptied_module::files(&self.cache.join(zip), empty_packages)? {
+        for (path, bytes) in emptied_module::files(&self.cache().join(zip), empty_packages)? {
             let path = emptied.join(path);
             std::fs::create_dir_all(path.parent().unwrap_or(&emptied))
                 .and_then(|()| std::fs::write(&path, bytes))

@@ -44,7 +44,8 @@ impl Line {
 /// The proxy. A temporary module cache avoids stale responses from the user's cache.
 pub struct Proxy<'a> {
     go: Go,
-    scratch: Scratch,
+    /// The folder of `go`.
+    _scratch: Scratch,
     step: &'a Step,
 }
 
@@ -52,7 +53,7 @@ impl<'a> Proxy<'a> {
     /// The user's proxy.
     pub fn open(store: &Store, step: &'a Step) -> Result<Self> {
         let scratch = store.scratch()?;
-        Ok(Proxy { go: Go::local(scratch.path().join("cache")), scratch, step })
+        Ok(Proxy { go: Go::local(scratch.path())?, _scratch: scratch, step })
     }
 
     /// The releases that the proxy lists, without candidates and retracted versions.
@@ -62,12 +63,7 @@ impl<'a> Proxy<'a> {
         for flags in
             [["list", "-m", "-versions"].as_slice(), &["list", "-m", "-retracted", "-versions"]]
         {
-            let client = self
-                .go
-                .client()
-                .within(self.scratch.path())
-                .args(flags)
-                .args(["-json", &line.module]);
+            let client = self.go.client().args(flags).args(["-json", &line.module]);
             let ended = client.shown(self.step).finish()?;
             match ended.failure {
                 Some(error) if is_absent(&error.to_string()) => continue,
@@ -86,12 +82,7 @@ impl<'a> Proxy<'a> {
 
     /// The day of a release; `None` if the version does not exist.
     pub fn released(&self, line: &Line, version: Version) -> Result<Option<Date>> {
-        let client = self.go.client().within(self.scratch.path()).args([
-            "list",
-            "-m",
-            "-json",
-            &line.argument(version),
-        ]);
+        let client = self.go.client().args(["list", "-m", "-json", &line.argument(version)]);
         let ended = client.shown(self.step).finish()?;
         match ended.failure {
             Some(error) if is_absent(&error.to_string()) => Ok(None),
