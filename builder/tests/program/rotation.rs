@@ -80,6 +80,30 @@ fn a_second_rotation_keeps_both_earlier_keys() {
 }
 
 #[test]
+fn a_release_key_that_no_root_names_does_not_sign() {
+    let scratch = Scratch::new();
+    done(&scratch.osbuild(&["keys", "new", "mine"]));
+    let folder = keys(&scratch, "mine");
+    let document = scratch.project().join("node.toml").display().to_string();
+    fs::write(&document, "hostname = \"edge-1\"\n").unwrap();
+    let sign = || scratch.osbuild(&["node", "sign", &document, "--key", "mine"]);
+    let rotate = ["keys", "rotate", "mine", "--role", "release"];
+    // A rotation replaces them after the key itself; the last one first here.
+    let files = ["root.json", "release.pub"];
+    let before = files.map(|name| fs::read(folder.join(name)).unwrap());
+    done(&scratch.osbuild(&rotate));
+    done(&sign());
+    for (name, bytes) in files.iter().zip(before) {
+        fs::write(folder.join(name), bytes).unwrap();
+        let ran = sign();
+        let expected = format!("{name}` belongs to another release key\n");
+        assert!(ran.code == Some(1) && ran.stderr.contains(&expected), "{}", ran.stderr);
+    }
+    done(&scratch.osbuild(&rotate));
+    done(&sign());
+}
+
+#[test]
 fn a_revoked_certificate_moves_to_dbx_but_not_the_signing_one() {
     let scratch = Scratch::new();
     done(&scratch.osbuild(&["keys", "new", "mine"]));

@@ -23,21 +23,39 @@ impl Keys {
     /// `release.kms` names.
     ///
     /// # Errors
-    /// There is no key, or it does not match `release.pub`.
+    /// There is no key, it does not match `release.pub`, or the newest root of trust does not name
+    /// it: then nothing would trust what it signs.
     pub fn release_key(&self) -> Result<Arc<dyn ReleaseSigner>> {
-        let named = self.folder.join(RELEASE_KMS);
-        if self.folder.join(RELEASE[0]).exists() || !named.exists() {
-            return self.secret(RELEASE[0]);
+        let [file, named] = [RELEASE[0], RELEASE_KMS].map(|name| self.folder.join(name));
+        if file.exists() || !named.exists() {
+            let key = self.secret(RELEASE[0])?;
+            return self.trusted(key, &file);
         }
         let of = |error: Error| error.cause(format!("the key is `{}`", named.display()));
         let arn = self.kms(&fs::read_to_string(&named).at("read", &named)?).map_err(of)?;
-        let key = KmsReleaseKey::open(&arn).map_err(of)?;
-        match key.public() == self.release_public()? {
-            true => Ok(Arc::new(key)),
-            false => Err(of(Error::build(format!(
-                "`{}` belongs to another key",
-                self.folder.join(RELEASE[1]).display()
-            )))),
+        self.trusted(Arc::new(KmsReleaseKey::open(&arn).map_err(of)?), &named)
+    }
+
+    /// Returns the release key, which is in `file` or named there, unless a rotation was
+    /// interrupted before all public files named it.
+    fn trusted(&self, key: Arc<dyn ReleaseSigner>, file: &Path) -> Result<Arc<dyn ReleaseSigner>> {
+        let names_other = |name: &str| {
+            let path = self.folder.join(name);
+            Err(Error::build(format!("`{}` belongs to another release key", path.display()))
+                .cause(format!("the key is `{}`", file.display()))
+                .hint(format!(
+                    "if its rotation was interrupted, repeat it: `cargo osbuild keys rotate {} \
+                     --role release`; if it is from another machine, copy all public files from \
+                     there",
+                    self.name
+                )))
+        };
+        if key.public() != self.release_public()? {
+            return names_other(RELEASE[1]);
+        }
+        match self.roots()?.last() {
+            Some(root) if !root.release_keys().contains(&key.public()) => names_other(ROOT[1]),
+            _ => Ok(key),
         }
     }
 
