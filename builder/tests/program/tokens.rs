@@ -36,13 +36,24 @@ fn with_token() -> (Scratch, String) {
         PIN,
     ];
     tool(&folder, "softhsm2", &[&["env", &conf], &init[..]].concat());
-    for (key, id) in [("one", "01"), ("two", "02")] {
-        let rsa = ["--keypairgen", "--key-type", "rsa:2048", "--label", key, "--id", id];
-        tool(&folder, "opensc", &[&["env", &conf], &PKCS11_TOOL[..], &rsa].concat());
-    }
     scratch.set("SOFTHSM2_CONF", conf.trim_start_matches("SOFTHSM2_CONF="));
+    for (key, id) in [("one", "01"), ("two", "02")] {
+        generate(&scratch, "rsa:2048", key, &["--id", id]);
+    }
     let uri = uri(&scratch, "one");
     (scratch, uri)
+}
+
+fn pkcs11_tool(scratch: &Scratch, words: &[&str]) -> String {
+    let folder = scratch.path("token");
+    let conf = format!("SOFTHSM2_CONF={}", folder.join("softhsm2.conf").display());
+    tool(&folder, "opensc", &[&["env", &conf], &PKCS11_TOOL[..], words].concat())
+}
+
+/// Makes a key in the token.
+fn generate(scratch: &Scratch, kind: &str, label: &str, more: &[&str]) {
+    let words = ["--keypairgen", "--key-type", kind, "--label", label];
+    pkcs11_tool(scratch, &[&words, more].concat());
 }
 
 fn uri(scratch: &Scratch, key: &str) -> String {
@@ -78,28 +89,31 @@ fn images_signed_with_a_token_are_valid_and_reproducible() {
 #[test]
 fn a_token_key_that_needs_the_pin_at_each_use_signs_an_image() {
     let (scratch, _) = with_token();
-    let (folder, conf) = (
-        scratch.path("token"),
-        format!("SOFTHSM2_CONF={}", scratch.path("token/softhsm2.conf").display()),
-    );
-    let pkcs11 = [&["env", &conf], &PKCS11_TOOL[..]].concat();
-    let generate = [
-        "--keypairgen",
-        "--key-type",
-        "rsa:2048",
-        "--label",
-        "three",
-        "--id",
-        "03",
-        "--always-auth",
-    ];
-    tool(&folder, "opensc", &[&pkcs11[..], &generate].concat());
-    let listed =
-        tool(&folder, "opensc", &[&pkcs11[..], &["--list-objects", "--type", "privkey"]].concat());
+    generate(&scratch, "rsa:2048", "three", &["--id", "03", "--always-auth"]);
+    let listed = pkcs11_tool(&scratch, &["--list-objects", "--type", "privkey"]);
     assert_eq!(listed.matches("always authenticate").count(), 1, "{listed}");
     done(&scratch.osbuild(&["keys", "new", "card", "--token", &uri(&scratch, "three")]));
     // A build uses the key for slotboot, the UKI and the initramfs.
     assert_signs_reproducibly(&scratch, "card");
+}
+
+#[test]
+fn a_token_key_of_another_size_than_2048_bits_is_refused() {
+    let (scratch, one) = with_token();
+    done(&scratch.osbuild(&["keys", "new", "card", "--token", &one]));
+    for (size, id) in [("1024", "04"), ("3072", "05")] {
+        generate(&scratch, &format!("rsa:{size}"), size, &["--id", id]);
+        let uri = uri(&scratch, size);
+        let ran = scratch.osbuild(&["keys", "new", "other", "--token", &uri]);
+        let expected = format!(
+            "error: the key in the token is not one of 2048 bits\n  caused by: it has {size} bits\n"
+        );
+        assert!(ran.code == Some(1) && ran.stderr.starts_with(&expected), "{}", ran.stderr);
+        assert!(!keys(&scratch, "other").exists());
+        fs::write(keys(&scratch, "card").join("db.pkcs11"), &uri).unwrap();
+        let ran = scratch.osbuild(&["build", RECIPE, "--key", "card"]);
+        assert!(ran.code == Some(1) && ran.stderr.starts_with(&expected), "{}", ran.stderr);
+    }
 }
 
 #[test]

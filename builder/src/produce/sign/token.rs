@@ -25,6 +25,9 @@ const DIGEST_INFO: [u8; 19] = [
     0x00, 0x04, 0x20,
 ];
 
+/// The length of a key in bits, the only one that all firmware must accept (UEFI 2.10, 32.4.1).
+const KEY_BITS: usize = 2048;
+
 /// An RSA key in a token, after the login.
 pub struct TokenKey {
     session: Mutex<Session>,
@@ -46,7 +49,7 @@ impl TokenKey {
     ///
     /// # Errors
     /// The module, the token or the key does not exist; several match; the PIN is wrong; the key is
-    /// not an RSA key. No error quotes the PIN.
+    /// not an RSA key of 2048 bits. No error quotes the PIN.
     pub fn open(uri: &TokenUri) -> Result<Self> {
         let module = || format!("cannot use the PKCS#11 module `{}`", uri.module.display());
         let library = Pkcs11::new(&uri.module).or_build(module)?;
@@ -184,8 +187,19 @@ fn public(session: &Session, key: ObjectHandle) -> Result<Vec<u8>> {
         }
     }
     let (modulus, exponent) = (modulus.ok_or_else(no_rsa)?, exponent.ok_or_else(no_rsa)?);
+    let length = bits(&modulus);
+    if length != KEY_BITS {
+        return Err(Error::build(format!("the key in the token is not one of {KEY_BITS} bits"))
+            .cause(format!("it has {length} bits")));
+    }
     let encode = || [UintRef::new(&modulus)?, UintRef::new(&exponent)?].to_der();
     encode().or_build(|| "the key in the token is not an RSA key".to_owned())
+}
+
+/// The length in bits of a number, whose most significant byte is the first.
+fn bits(number: &[u8]) -> usize {
+    let first = number.iter().position(|byte| *byte != 0);
+    first.map_or(0, |at| (number.len() - at) * 8 - number[at].leading_zeros() as usize)
 }
 
 /// The PIN, from its file.
