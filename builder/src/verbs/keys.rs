@@ -193,7 +193,7 @@ fn data(session: &Session, shown: &[Shown]) {
 /// The signer of images with these keys. Development keys are made at their first use.
 ///
 /// # Errors
-/// There are no such keys, or their certificate has expired.
+/// There are no such keys, or their certificate is not valid yet or has expired.
 pub fn signer(session: &Session, name: &str) -> Result<Certified> {
     let keys = session.keys_to_make(name)?;
     if name == DEV {
@@ -220,7 +220,7 @@ fn make_dev(session: &Session, keys: &Keys) -> Result<()> {
 /// The certificate that signs images with these keys.
 ///
 /// # Errors
-/// It has expired.
+/// It is not valid yet, or has expired.
 pub fn certificate(session: &Session, name: &str) -> Result<Certificate> {
     let certificate = session.keys(name)?.certificate(Role::Db)?;
     let until = Date::from_unix(certificate.not_after());
@@ -228,6 +228,13 @@ pub fn certificate(session: &Session, name: &str) -> Result<Certificate> {
         return Err(Error::build(format!("the certificate of the keys `{name}` has expired"))
             .cause(format!("its last day was {until}"))
             .hint(format!("cargo osbuild keys rotate {name}")));
+    }
+    let since = Date::from_unix(certificate.not_before());
+    // A release as of an earlier day is signed now, with keys that may be newer than that day.
+    if session.today.max(Date::from_unix(session.now)) < since {
+        return Err(Error::build(format!("the certificate of the keys `{name}` is not valid yet"))
+            .cause(format!("its first day is {since}"))
+            .hint("`cargo osbuild keys new NAME` makes keys that are valid from today on"));
     }
     if name != DEV && is_for_development(&certificate) {
         session.report.warning(format!(

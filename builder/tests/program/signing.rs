@@ -116,6 +116,22 @@ fn expired_keys_are_marked_and_do_not_sign() {
     );
 }
 
+#[test]
+fn keys_that_are_not_valid_yet_do_not_sign() {
+    let scratch = open();
+    done(&scratch.osbuild(&["keys", "new", "early", "--as-of", "2099-01-01", "--years", "1"]));
+    let ran = scratch.osbuild(&["build", RECIPE, "--key", "early"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(
+        ran.stderr.starts_with(
+            "error: the certificate of the keys `early` is not valid yet\n  caused by: its first \
+             day is 2099-01-01\n"
+        ),
+        "{}",
+        ran.stderr
+    );
+}
+
 /// Pieces of a private key's secret half that must not leak, as bytes and as text.
 fn secrets(pem: &str) -> Vec<Vec<u8>> {
     let lines: Vec<&str> = pem.lines().filter(|line| !line.starts_with("-----")).collect();
