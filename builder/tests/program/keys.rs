@@ -68,13 +68,11 @@ fn keys_have_their_modes_names_and_days() {
     assert_eq!((mode("release.key"), mode("release.pub")), (0o600, 0o644));
     assert_eq!((mode("root.key"), mode("root.json")), (0o600, 0o644));
     assert_eq!((mode("api.key"), mode("api.crt"), mode("admin.pem")), (0o600, 0o644, 0o600));
-    assert!(
-        ran.stdout.lines().any(
-            |line| line.starts_with("mine         root ") && line.ends_with("until 2029-02-28")
-        ),
-        "{}",
-        ran.stdout
-    );
+    for (role, end) in [("root", ""), ("api", "  CN=mine api,O=osbuild")] {
+        let (start, end) = (format!("mine         {role:8} "), format!("  until 2029-02-28{end}"));
+        let is = |line: &str| line.starts_with(&start) && line.ends_with(&end);
+        assert!(ran.stdout.lines().any(is), "{role}: {}", ran.stdout);
+    }
     let public = tool(&folder, "openssl", &["openssl", "pkey", "-pubout", "-in", "release.key"]);
     assert_eq!(public, fs::read_to_string(folder.join("release.pub")).unwrap());
     assert!(

@@ -106,7 +106,7 @@ fn expired_keys_are_marked_and_do_not_sign() {
     let scratch = open();
     done(&scratch.osbuild(&["keys", "new", "old", "--as-of", "2015-01-01", "--years", "1"]));
     let shown = scratch.osbuild(&["keys", "show"]);
-    assert_eq!(shown.stdout.matches("EXPIRED on 2016-01-01").count(), 4, "{}", shown.stdout);
+    assert_eq!(shown.stdout.matches("EXPIRED on 2016-01-01").count(), 5, "{}", shown.stdout);
     let ran = scratch.osbuild(&["build", RECIPE, "--key", "old"]);
     assert_eq!(ran.code, Some(1));
     assert!(

@@ -1,14 +1,17 @@
 //! Lists keys, for people and programs, without reading private keys.
 
-use super::{API, Keys, RELEASE, Role, is_for_development};
+use super::{Keys, RELEASE, Role, is_for_development};
 use crate::engine::digest::Digest;
 use crate::engine::fs_error::IoContext;
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 use crate::plan::Date;
+use der::Decode;
 use osbuild_signatures::certificate::Certificate;
 use osbuild_signatures::efi::Listed;
 use serde::Serialize;
 use std::fmt;
+use std::path::Path;
+use x509_cert::TbsCertificate;
 
 /// One key of a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -53,7 +56,7 @@ pub fn show(keys: &Keys, today: Date) -> Result<Vec<Shown>> {
     }
     let development = shown.iter().any(|key| key.development);
     if keys.folder().join(RELEASE[1]).exists() {
-        let sha256 = of_pem(keys, RELEASE[1], "public key")?;
+        let sha256 = Digest::of(&content(&keys.folder().join(RELEASE[1]), "public key")?).hex();
         shown.push(Shown { development, ..plain(keys, "release", sha256) });
     }
     if let Some(root) = keys.roots()?.last() {
@@ -67,8 +70,7 @@ pub fn show(keys: &Keys, today: Date) -> Result<Vec<Shown>> {
         });
     }
     if keys.api_certificate().exists() {
-        let sha256 = of_pem(keys, API[1], "certificate")?;
-        shown.push(Shown { development, ..plain(keys, "api", sha256) });
+        shown.push(Shown { development, ..authority(keys, today)? });
     }
     for listed in revoked {
         if let Listed::Image(digest) = listed {
@@ -78,14 +80,29 @@ pub fn show(keys: &Keys, today: Date) -> Result<Vec<Shown>> {
     Ok(shown)
 }
 
-/// SHA-256 of what a PEM file has.
-fn of_pem(keys: &Keys, file: &str, what: &str) -> Result<String> {
-    let path = keys.folder().join(file);
-    let pem = std::fs::read(&path).at("read", &path)?;
+/// The content of a PEM file.
+fn content(path: &Path, what: &str) -> Result<Vec<u8>> {
+    let pem = std::fs::read(path).at("read", path)?;
     let (_, der) = der::pem::decode_vec(&pem).map_err(|error| {
         Error::build(format!("`{}` has no {what}", path.display())).cause(error)
     })?;
-    Ok(Digest::of(&der).hex())
+    Ok(der)
+}
+
+/// The CA of the node API. Its key is not RSA, as those of [`Certificate`] are.
+fn authority(keys: &Keys, today: Date) -> Result<Shown> {
+    let path = keys.api_certificate();
+    let der = content(&path, "certificate")?;
+    let parsed = x509_cert::Certificate::from_der(&der);
+    let parsed = parsed.or_build(|| format!("`{}` has no certificate", path.display()))?;
+    let TbsCertificate { subject, validity, .. } = parsed.tbs_certificate;
+    let until = Date::from_unix(validity.not_after.to_unix_duration().as_secs());
+    Ok(Shown {
+        subject: Some(subject.to_string()),
+        until: Some(until.to_string()),
+        expired: until < today,
+        ..plain(keys, "api", Digest::of(&der).hex())
+    })
 }
 
 fn certificate(keys: &Keys, role: &str, certificate: &Certificate, today: Date) -> Shown {
