@@ -155,6 +155,9 @@ impl<'a> Proxy<'a> {
 /// Parses an error of `go` for the module and the version that the proxy does not serve.
 pub fn absent(error: &Error) -> Option<(String, String)> {
     let text = error.to_string();
+    if is_unverified(&text) {
+        return None;
+    }
     let line = text.lines().find(|line| is_absent(line) && line.contains("@v"))?;
     // A file of another module, which has a version too, may precede it.
     let words = line
@@ -169,14 +172,21 @@ pub fn absent(error: &Error) -> Option<(String, String)> {
     Some((module.to_owned(), version.to_owned()))
 }
 
-/// Whether a client's output means that a version does not exist or is forbidden. The text after
+/// Whether `go`'s output means that the proxy does not have a version or refuses it. The text after
 /// the status code depends on the server.
 fn is_absent(output: &str) -> bool {
     let refused = |line: &str| {
         line.contains(": reading ")
             && [": 403", ": 404", ": 410"].iter().any(|sign| line.contains(sign))
     };
-    output.lines().any(|line| refused(line) || line.contains("unknown revision"))
+    !is_unverified(output)
+        && output.lines().any(|line| refused(line) || line.contains("unknown revision"))
+}
+
+/// Whether `go`'s output means that it has a version but could not verify it. The checksum database
+/// may refuse it with the same statuses as a proxy, and quote the same reasons.
+fn is_unverified(output: &str) -> bool {
+    output.lines().any(|line| line.contains(": verifying "))
 }
 
 fn parse(response: &str) -> Result<serde_json::Value> {
@@ -209,6 +219,17 @@ mod tests {
         let revision = "go: example.org/d@v1.0.0: invalid version: unknown revision v1.0.0";
         assert_eq!(parsed(revision), some("example.org/d", "v1.0.0"));
         assert_eq!(parsed("go: example.org/d@v1.0.0: dial tcp: no such host"), None);
+        for (kind, status) in [
+            ("module", "403 Forbidden"),
+            ("go.mod", "404 Not Found\n\tserver response: not found: unknown revision v1.0.0"),
+        ] {
+            let unverified = format!(
+                "example.org/d@v1.0.0: verifying {kind}: example.org/d@v1.0.0: reading \
+                 https://sum/lookup/example.org/d@v1.0.0: {status}"
+            );
+            assert_eq!(parsed(&unverified), None);
+            assert!(!is_absent(&unverified), "{unverified}");
+        }
     }
 
     #[test]
