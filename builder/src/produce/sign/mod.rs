@@ -34,7 +34,7 @@ pub use token::TokenKey;
 pub use token_uri::TokenUri;
 
 use crate::engine::digest::Digest;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use osbuild_signatures::certificate::Certificate;
 use std::fmt;
 
@@ -86,9 +86,21 @@ pub struct Signed<T> {
 
 impl<T: Signable> Signed<T> {
     /// Signs `what`.
+    ///
+    /// # Errors
+    /// The signer fails, or its signature does not match its certificate (`Kind::Digest`): a token
+    /// or a service may return any bytes.
     pub fn by(signer: &dyn Signer, what: T) -> Result<Self> {
-        let signature = signer.sign(&what.to_be_signed()?)?;
-        Ok(Signed { what: what.with(signer.certificate(), &signature)? })
+        let (digest, certificate) = (what.to_be_signed()?, signer.certificate());
+        let signature = signer.sign(&digest)?;
+        if !certificate.verifies_digest(digest.hash(), &signature) {
+            let name = certificate.name();
+            return Err(Error::digest(format!(
+                "the certificate of `{name}` does not verify a signature"
+            ))
+            .cause(format!("its key should have signed sha256:{digest}")));
+        }
+        Ok(Signed { what: what.with(certificate, &signature)? })
     }
 
     /// The content with its signature.
