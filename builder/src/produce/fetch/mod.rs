@@ -92,16 +92,10 @@ impl Fetcher<'_> {
         wanted: &dyn Fn(&Source) -> bool,
     ) -> Result<()> {
         let (lock, required) = (plan.lock.get(), &plan.requirements);
-        let is_there = |source: &Source| match source.kind {
-            SourceKind::RustToolchain { .. } if toolchain::has_rust(self.store, &source.digest) => {
-                true
-            }
-            _ => self.has(source),
-        };
         let missing = lock
             .sources(&required.crates)
             .into_iter()
-            .filter(|source| wanted(source) && !is_there(source))
+            .filter(|source| wanted(source) && !self.is_there(source))
             .collect::<Vec<_>>();
         if missing.is_empty() {
             return Ok(());
@@ -124,7 +118,7 @@ impl Fetcher<'_> {
         let sized = missing.iter().filter_map(digest).collect::<Vec<_>>();
         let step = self.report.step("sources");
         let taken = remote.take_sources(self.store, &sized)?;
-        let rest = missing.into_iter().filter(|source| !self.has(source)).collect();
+        let rest = missing.into_iter().filter(|source| !self.is_there(source)).collect();
         if taken > 0 {
             let bytes = sized.iter().filter(|source| self.store.contains(source)).map(Digest::size);
             step.done(&format!("{taken} sources"), Some(bytes.sum()), Outcome::Fetched);
@@ -253,16 +247,23 @@ impl Fetcher<'_> {
     /// Checks that the store has every source. Clients check digests of their own, not those of the
     /// lock.
     fn all_there(&self, missing: &[Source]) -> Result<()> {
-        let Some(source) = missing.iter().find(|source| !self.has(source)) else { return Ok(()) };
+        let Some(source) = missing.iter().find(|source| !self.is_there(source)) else {
+            return Ok(());
+        };
         let size = source.size.map_or_else(String::new, |size| format!(" and {size} bytes"));
         Err(Error::digest(format!("{} does not match the lock", source.name))
             .cause(format!("no fetched file has the digest sha256:{}{size}", source.digest))
             .hint("check its origin; if the change is intended, run `cargo osbuild update`"))
     }
 
-    /// Whether the store has a source.
-    fn has(&self, source: &Source) -> bool {
-        is_stored(self.store, &source.digest, source.size)
+    /// Whether the store has a source, or the unpacked toolchain that it can be made from. Another
+    /// command may unpack the toolchain, and remove its file, at any time.
+    fn is_there(&self, source: &Source) -> bool {
+        let is_unpacked = || match source.kind {
+            SourceKind::RustToolchain { .. } => toolchain::has_rust(self.store, &source.digest),
+            _ => false,
+        };
+        is_stored(self.store, &source.digest, source.size) || is_unpacked()
     }
 
     fn scratch(&self) -> Result<Scratch> {
@@ -322,4 +323,40 @@ fn expect(found: Digest, locked: &str, name: &str) -> Result<()> {
 
 fn blob(digest: &Digest) -> Blob {
     Blob { sha256: digest.hex(), size: digest.size() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{Color, Verbosity};
+
+    #[test]
+    fn a_toolchain_that_another_command_unpacked_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path().join("store")).unwrap();
+        let compiler = folder.path().join("rustc");
+        std::fs::write(compiler, "a compiler").unwrap();
+        let mut tar = Vec::new();
+        toolchain::pack(folder.path(), &BTreeSet::from(["rustc".into()]), &mut tar).unwrap();
+        let digest = store.put_bytes(&tar).unwrap();
+        let source = Source {
+            digest: digest.hex(),
+            size: Some(digest.size()),
+            name: "Rust 1".into(),
+            kind: SourceKind::RustToolchain { version: "1".into(), targets: Vec::new() },
+        };
+        let fetcher = Fetcher {
+            store: &store,
+            report: &Report::new(Verbosity::Quiet, Color::Never),
+            project: folder.path(),
+            origin: SourceOrigin::Registries,
+            remote: None,
+            lists: Lists::default(),
+        };
+        toolchain::unpack_rust(&store, &source.digest).unwrap();
+        assert!(!store.contains(&digest), "its tar file is removed");
+        fetcher.all_there(std::slice::from_ref(&source)).unwrap();
+        let other = Source { digest: "0".repeat(64), ..source };
+        assert!(fetcher.all_there(&[other]).is_err());
+    }
 }
