@@ -29,7 +29,7 @@ pub(super) fn check(name: &str, ended: &Ended, log: &Log<'_>, scratch: &Path) ->
 }
 
 fn explain(name: &str, ended: &Ended, log: &Log<'_>, scratch: &Path) -> Error {
-    let shortage = Shortage::of(|phrase| log.contains(phrase));
+    let shortage = Shortage::of(log.lines());
     if shortage == Some(Shortage::Disk) {
         return fs_error::full(scratch).cause(format!("`{name}` failed"));
     }

@@ -69,9 +69,14 @@ impl<'a> Log<'a> {
         LogTail { lines, path: self.path.display().to_string() }
     }
 
+    /// The last lines, in which the reason of a failure is searched.
+    pub(super) fn lines(&self) -> impl Iterator<Item = &str> {
+        self.lines.iter().map(String::as_str)
+    }
+
     /// Whether one of the last lines contains this text.
     pub(super) fn contains(&self, text: &str) -> bool {
-        self.lines.iter().any(|line| line.contains(text))
+        self.lines().any(|line| line.contains(text))
     }
 
     /// Ends the current line.

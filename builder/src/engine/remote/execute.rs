@@ -352,7 +352,7 @@ impl Remote {
 /// The shortage of a failed step's worker in words, found in the step's output.
 fn shortage(printed: &[u8]) -> Option<&'static str> {
     let printed = String::from_utf8_lossy(printed);
-    Shortage::of(|phrase| printed.contains(phrase)).map(|shortage| match shortage {
+    Shortage::of(printed.lines()).map(|shortage| match shortage {
         Shortage::Memory => "one of its processes was killed there",
         Shortage::Disk => "the disk is full there",
     })
