@@ -200,7 +200,7 @@ const REASONS: [Reason; 3] = [
             "unexpected size",
             "not a valid zip file",
             "end of file before message",
-            "connection reset",
+            "onnection reset",
             "Undetermined Error",
         ],
         kind: Kind::Build,
@@ -253,4 +253,21 @@ fn wait(mut child: Child) -> std::io::Result<ExitStatus> {
         let _ = kill_process_group(group, Signal::KILL);
     }
     child.wait()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reset_connection_is_a_download_cut_short_for_each_client() {
+        for line in [
+            "Error reading from server - read (104: Connection reset by peer)",
+            "read tcp 127.0.0.1:1->127.0.0.1:2: read: connection reset by peer",
+        ] {
+            let script = format!("echo '{line}' >&2; exit 1");
+            let error = Client::new("sh").args(["-c", &script]).run().unwrap_err().to_string();
+            assert!(error.contains("a download was cut short"), "{error}");
+        }
+    }
 }
