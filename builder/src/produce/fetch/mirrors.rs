@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Names of releases on Debian's mirrors.
-const RELEASES: [&str; 10] = [
+const RELEASES: [&str; 11] = [
     "bullseye",
     "bookworm",
     "trixie",
@@ -22,6 +22,7 @@ const RELEASES: [&str; 10] = [
     "stable",
     "testing",
     "unstable",
+    "sid",
 ];
 
 /// The suffixes of a release's name in the names of its suites.
@@ -324,6 +325,13 @@ mod tests {
                 assert_eq!(list(&in_lines(&text), release), expected, "{host}");
             }
         }
+    }
+
+    #[test]
+    fn a_host_of_the_unstable_release_has_mirrors_under_both_its_names() {
+        let of = |name: &str| bookworm(&in_lines(&format!("deb http://m/debian {name} main\n")));
+        assert!(of("sid").starts_with("Types: deb\nURIs: http://m/debian\nSuites: bookworm\n"));
+        assert_eq!(of("sid"), of("unstable"));
     }
 
     #[test]
