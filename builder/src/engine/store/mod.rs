@@ -155,7 +155,7 @@ impl Store {
 fn note_use(path: &Path, metadata: &fs::Metadata) {
     let is_recent = |time| SystemTime::now().duration_since(time).map(|age| age <= USE_INTERVAL);
     if metadata.modified().is_ok_and(|time| !is_recent(time).unwrap_or(false)) {
-        // A read-only store still serves reads; its files only look unused for longer.
+        // The file can be read even where its time cannot be set: it only looks unused for longer.
         let _ = File::open(path).and_then(|file| file.set_modified(SystemTime::now()));
     }
 }

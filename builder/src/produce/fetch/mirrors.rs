@@ -1,7 +1,7 @@
 //! The Debian mirrors in the settings of the host's apt, with their options, such as their signing
 //! keys. Reads both formats of sources.list(5), lines in `*.list` and stanzas in `*.sources`, and
-//! writes stanzas. A host with another release of Debian also has the right mirrors and keys: only
-//! the names of the suites are replaced.
+//! writes stanzas. A host with another release of Debian has the same mirrors, and a current
+//! `debian-archive-keyring` has the keys of both releases: only the names of suites are replaced.
 
 use super::client::Client;
 use crate::error::{Context, Error, Result};
@@ -221,7 +221,7 @@ fn stanzas(entries: &[&Entry], release: &str, names: &[&str]) -> String {
             entry.suites.iter().filter_map(suffix).map(move |end| (uri, end, *entry))
         }));
     }
-    // Every mirror has backports, but most hosts do not list them.
+    // A mirror must have backports, as all but partial ones do, but most hosts do not list them.
     let main: Vec<_> = named.iter().copied().filter(|(_, end, _)| end.is_empty()).collect();
     if main.is_empty() {
         return String::new();
