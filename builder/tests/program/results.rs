@@ -94,15 +94,22 @@ fn files_that_no_build_needs_may_be_gone_before_an_export() {
     assert_eq!((&again["results"], &again["bytes"]), (&json!(0), &json!(0)), "{again}");
 }
 
-#[test]
-fn an_import_leaves_the_results_of_this_machine_in_place() {
-    // Each machine makes another kernel.
-    let kernel = "kernel() { cat /proc/sys/kernel/random/uuid >release; cp /usr/lib/image.efi \
-                  kernel; }\n";
-    let (writer, reader) = (open_with(kernel), open_with(kernel));
+/// A function of the compilers with which each machine makes another kernel.
+const OTHER_KERNELS: &str = "kernel() { cat /proc/sys/kernel/random/uuid >release; \
+                             cp /usr/lib/image.efi kernel; }\n";
+
+/// Two machines that make different kernels, and the folder with the results of the first one.
+fn with_other_kernels() -> (Scratch, Scratch, String) {
+    let (writer, reader) = (open_with(OTHER_KERNELS), open_with(OTHER_KERNELS));
     let folder = writer.path("results").display().to_string();
     done(&writer.osbuild(&["keys", "new", "mine", "--as-of", "2026-01-01"]));
     done(&writer.osbuild(&["results", "export", RECIPE, "--to", &folder, "--key", "mine"]));
+    (writer, reader, folder)
+}
+
+#[test]
+fn an_import_leaves_the_results_of_this_machine_in_place() {
+    let (writer, reader, folder) = with_other_kernels();
     let build = || {
         let ran = reader.osbuild(&["build", RECIPE, "--unsigned", "--json"]);
         done(&ran);
@@ -117,7 +124,26 @@ fn an_import_leaves_the_results_of_this_machine_in_place() {
 }
 
 #[test]
-fn a_rebuild_and_a_release_do_not_count_imported_results() {
+fn a_rebuild_accepts_good_imported_results_and_refuses_others() {
+    let rebuild = ["build", RECIPE, "--unsigned", "--rebuild"];
+    let (writer, folder) = exported();
+    let (good, root) = reader(&writer);
+    done(&good.osbuild(&["results", "import", &folder, "--root", &root]));
+    let ran = good.osbuild(&rebuild);
+    done(&ran);
+    assert!(ran.stderr.contains("kernel arm64 "), "{}", ran.stderr);
+
+    let (writer, other, folder) = with_other_kernels();
+    let root = writer.project().join("keys/mine/root.json").display().to_string();
+    done(&other.osbuild(&["results", "import", &folder, "--root", &root]));
+    done(&other.osbuild(&["build", RECIPE, "--unsigned"]));
+    let ran = other.osbuild(&rebuild);
+    let problem = "error: `kernel arm64` gave other bytes than the last time";
+    assert!(ran.code == Some(4) && ran.stderr.contains(problem), "{}", ran.stderr);
+}
+
+#[test]
+fn a_release_does_not_count_imported_results() {
     let (writer, folder) = exported();
     let (reader, root) = reader(&writer);
     done(&reader.osbuild(&["results", "import", &folder, "--root", &root]));
