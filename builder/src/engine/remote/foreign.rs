@@ -182,6 +182,79 @@ mod tests {
         assert!(read(&reapi::ActionResult { exit_code: 0, ..failed }, &["a"]).is_some());
     }
 
+    /// Folders and links among the outputs of a result, in the four fields of the API.
+    #[derive(Clone, PartialEq, Message)]
+    struct OtherOutputs {
+        #[prost(message, repeated, tag = "3")]
+        directories: Vec<OtherOutput>,
+        #[prost(message, repeated, tag = "10")]
+        file_symlinks: Vec<OtherOutput>,
+        #[prost(message, repeated, tag = "11")]
+        directory_symlinks: Vec<OtherOutput>,
+        #[prost(message, repeated, tag = "12")]
+        symlinks: Vec<OtherOutput>,
+    }
+
+    /// A folder with the digest of its tree, or a link with its target.
+    #[derive(Clone, PartialEq, Message)]
+    struct OtherOutput {
+        #[prost(string, tag = "1")]
+        path: String,
+        #[prost(string, tag = "2")]
+        target: String,
+        #[prost(message, optional, tag = "3")]
+        tree: Option<reapi::Digest>,
+    }
+
+    #[test]
+    fn a_folder_or_a_link_in_place_of_an_output_is_no_result() {
+        let file_b = reapi::ActionResult { output_files: vec![file("b")], ..Default::default() };
+        let (path, tree) = ("a".to_owned(), Some((&Digest::of(b"tree")).into()));
+        let folder = vec![OtherOutput { path: path.clone(), tree, ..Default::default() }];
+        let link = vec![OtherOutput { path, target: "b".into(), ..Default::default() }];
+        for others in [
+            OtherOutputs { directories: folder, ..Default::default() },
+            OtherOutputs { file_symlinks: link.clone(), ..Default::default() },
+            OtherOutputs { directory_symlinks: link.clone(), ..Default::default() },
+            OtherOutputs { symlinks: link, ..Default::default() },
+        ] {
+            let bytes = [file_b.encode_to_vec(), others.encode_to_vec()].concat();
+            let step = action(&["a", "b"]);
+            assert_eq!(foreign(&bytes, &step, ""), None, "{others:?}");
+            let run = executed(&bytes, &step, "").unwrap();
+            assert_eq!(run.end, End::Lacks("a".into()), "{others:?}");
+            assert!(foreign(&bytes, &action(&["b"]), "").is_some(), "{others:?}");
+        }
+    }
+
+    #[test]
+    fn the_time_of_a_step_is_that_of_its_worker() {
+        let at = |seconds, nanos| Some(reapi::Timestamp { seconds, nanos });
+        let duration = |seconds| Some(reapi::Duration { seconds, nanos: 0 });
+        let wall = |start, end, virtual_execution_duration| {
+            let metadata = reapi::ExecutedActionMetadata {
+                execution_start_timestamp: start,
+                execution_completed_timestamp: end,
+                virtual_execution_duration,
+                ..Default::default()
+            };
+            let execution_metadata = Some(metadata);
+            read(&reapi::ActionResult { execution_metadata, ..Default::default() }, &[])
+                .unwrap()
+                .wall
+        };
+        let seconds = Duration::from_secs;
+        assert_eq!(wall(at(10, 500_000_000), at(12, 0), None), Duration::from_millis(1500));
+        assert_eq!(wall(at(10, 0), at(12, 0), duration(7)), seconds(7));
+        // A worker whose clock was set back, or that sends nonsense, costs the number alone.
+        assert_eq!(wall(at(12, 0), at(10, 0), None), Duration::ZERO);
+        assert_eq!(wall(at(12, 0), None, None), Duration::ZERO);
+        assert_eq!(wall(at(-5, -1), at(3, i32::MIN), None), seconds(3));
+        assert_eq!(wall(None, None, duration(i64::MIN)), Duration::ZERO);
+        let endless = seconds(i64::MAX as u64);
+        assert_eq!(wall(None, at(i64::MAX, 0), None), endless);
+    }
+
     #[test]
     fn a_malformed_digest_and_a_file_named_twice_are_refused() {
         let mut huge = file("a");
@@ -209,6 +282,29 @@ mod tests {
         let inline = reapi::ActionResult { stdout_raw: "log".into(), ..Default::default() };
         let (result, printed) = foreign(&inline.encode_to_vec(), &action(&[]), "").unwrap();
         assert_eq!((result.log, printed.as_deref()), (None, Some(&b"log"[..])));
+    }
+
+    #[test]
+    fn what_a_run_printed_is_its_output_and_then_its_errors_inline_or_by_digest() {
+        let blob = |text: &str| Digest::of(text.as_bytes());
+        let message = reapi::ActionResult {
+            stdout_digest: Some((&blob("output")).into()),
+            stderr_digest: Some((&blob("errors")).into()),
+            ..Default::default()
+        };
+        let printed = |message: &reapi::ActionResult| {
+            executed(&message.encode_to_vec(), &action(&[]), "").unwrap().printed
+        };
+        let output = Printed::Blob(blob("output"));
+        assert_eq!(printed(&message), [output.clone(), Printed::Blob(blob("errors"))]);
+        let inline = reapi::ActionResult { stderr_raw: "errors".into(), ..message.clone() };
+        assert_eq!(printed(&inline), [output.clone(), Printed::Inline("errors".into())]);
+        // A digest that is malformed or of too many bytes costs the text alone.
+        for (hash, size_bytes) in [("../errors".to_owned(), 6), (blob("errors").hex(), i64::MAX)] {
+            let stderr_digest = Some(reapi::Digest { hash, size_bytes });
+            let other = reapi::ActionResult { stderr_digest, ..message.clone() };
+            assert_eq!(printed(&other), [output.clone()]);
+        }
     }
 
     #[test]
