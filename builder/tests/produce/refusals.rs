@@ -63,14 +63,13 @@ pub fn refuse(service: SocketAddr, refusal: Refusal) -> Refuser {
     Refuser { address: serve(service, Arc::new(rule)), calls }
 }
 
-/// A proxy in front of `service` that refuses calls whose `authorization` is not this one. Its
-/// `calls` are those that it refuses.
-pub fn demand(service: SocketAddr, authorization: &'static str) -> Refuser {
+/// A proxy in front of `service` that refuses calls without this header. Its `calls` are those that
+/// it refuses.
+pub fn demand(service: SocketAddr, (name, value): (&'static str, &'static str)) -> Refuser {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
     let rule = move |request: &Request<Incoming>| {
-        let found = request.headers().get("authorization");
-        let is_refused = found.is_none_or(|found| found != authorization);
+        let is_refused = request.headers().get(name).is_none_or(|found| found != value);
         is_refused.then(|| counted.fetch_add(1, Ordering::SeqCst)).map(|_| UNAUTHENTICATED)
     };
     Refuser { address: serve(service, Arc::new(rule)), calls }
