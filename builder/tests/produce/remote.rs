@@ -6,6 +6,7 @@ use crate::buildgrid::BuildGrid;
 use crate::casd::Casd;
 use crate::certificates::Certificates;
 use crate::proxy::{Harm, proxy};
+use crate::refusals::{NOT_FOUND, Refusal, refuse};
 use osbuild::engine::action::{Action, ActionResult, Origin};
 use osbuild::engine::digest::Digest;
 use osbuild::engine::executor::{Executor, Rebuild};
@@ -236,6 +237,51 @@ fn an_evicted_blob_ends_in_a_run_here_and_the_cache_is_used_on() {
     let cache = remote(&bench, &casd.url(), Mode::CacheWrite);
     assert_eq!(executor(&bench, &cache).run(&action(&bench)).unwrap().origin, None);
     assert!(get(&casd.url()).1, "the run gave the cache its result");
+}
+
+#[test]
+fn a_file_that_is_gone_when_it_is_read_makes_one_step_run_here() {
+    let casd = Casd::start();
+    let script = "echo other >small; dd if=/dev/zero of=large bs=1M count=5";
+    let other = |bench: &Bench| bench.script(script, &["small", "large"]);
+    let writer = Bench::new();
+    let shared = remote(&writer, &casd.url(), Mode::CacheWrite);
+    executor(&writer, &shared).run(&action(&writer)).unwrap();
+    executor(&writer, &shared).run(&other(&writer)).unwrap();
+    for method in ["/BatchReadBlobs", "/Read"] {
+        let evicts = refuse(casd.address, Refusal { method, code: NOT_FOUND, times: 1 });
+        let bench = Bench::new();
+        let cache = remote(&bench, &format!("grpc://{}", evicts.address), Mode::Cache);
+        let origin = |action| executor(&bench, &cache).run(&action).unwrap().origin;
+        assert_eq!(origin(action(&bench)), None, "{method}");
+        assert!(origin(other(&bench)).is_some(), "{method}: the cache is used on");
+        let used = cache.used();
+        assert_eq!((used.hits, used.misses), (1, 1), "{method}");
+        assert!(evicts.calls() > 1, "{method}");
+    }
+}
+
+#[test]
+fn a_file_of_zeros_is_compressed_both_ways() {
+    const SIZE: u64 = 9 << 20;
+    let server = BazelRemote::start();
+    let [grpc, http] = server.urls();
+    // A plain cache has no compression.
+    for (url, is_compressed) in [(grpc, true), (http, false)] {
+        let script = format!("dd if=/dev/zero of=zeros bs=1M count=9; : {is_compressed}");
+        let (writer, reader) = (Bench::new(), Bench::new());
+        let shares = |bench: &Bench, mode| {
+            let cache = remote(bench, &url, mode);
+            executor(bench, &cache).run(&bench.script(&script, &["zeros"])).unwrap();
+            cache.used().traffic
+        };
+        let (sent, received) =
+            (shares(&writer, Mode::CacheWrite).sent, shares(&reader, Mode::Cache).received);
+        match is_compressed {
+            true => assert!(sent.max(received) < SIZE / 100, "{sent} and {received}"),
+            false => assert!(received >= SIZE, "{received}"),
+        }
+    }
 }
 
 #[test]
