@@ -1,5 +1,6 @@
 //! `osbuild lock`
 
+use crate::builds::{done, with_second};
 use crate::scratch::{RECIPE, Scratch};
 use osbuild::engine::digest::Digest;
 use osbuild::plan::{CratesLock, Lock, Packages};
@@ -28,6 +29,26 @@ fn different_crates_change_only_the_digest_of_crates() {
         Lock { requirements: before.requirements.clone(), crates: before.crates.clone(), ..after },
         before
     );
+}
+
+#[test]
+fn several_recipes_or_all_are_locked_by_one_command() {
+    for words in [&["lock", "second", RECIPE][..], &["lock", "--all"]] {
+        let scratch = Scratch::new();
+        with_second(&scratch);
+        let before = scratch.lock();
+        scratch.edit("Cargo.lock", "checksum = \"", "checksum = \"0");
+        let ran = scratch.osbuild(words);
+        done(&ran);
+        let paths = ["second", RECIPE].map(|recipe| scratch.project().join(Lock::path(recipe)));
+        assert_eq!(ran.stdout, paths.map(|path| format!("{}\n", path.display())).concat());
+        for recipe in ["second", RECIPE] {
+            let text = scratch.read(&Lock::path(recipe));
+            let lock = Lock::parse(&Lock::path(recipe), &text).unwrap();
+            assert_ne!(lock.crates.digest, before.crates.digest, "{words:?}: {recipe}");
+            assert_eq!(lock.recipe, recipe);
+        }
+    }
 }
 
 #[test]

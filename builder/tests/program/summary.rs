@@ -1,10 +1,10 @@
 //! `osbuild summary`: the whole report, its JSON, and its message when there is nothing to report
 //! on. cmark-gfm renders it as the sites that show pull requests do.
 
-use crate::builds::done;
+use crate::builds::{done, with_second};
 use crate::diff::{NEW, OLD, disk, expected, uki};
 use crate::releases::release;
-use crate::scratch::{RECIPE, Scratch};
+use crate::scratch::{RECIPE, Scratch, copy};
 use crate::workshop::open_with_layers;
 use osbuild_slots::State;
 use std::fs;
@@ -52,6 +52,22 @@ fn each_recipe_is_a_line_of_json() {
     let ran = project().osbuild(&["summary", RECIPE, "--against", "old.efi", "--json"]);
     done(&ran);
     assert_eq!(ran.stdout.lines().count(), 1, "{}", ran.stdout);
+}
+
+#[test]
+fn the_reports_of_several_recipes_are_in_the_order_of_the_command_line() {
+    let scratch = project();
+    with_second(&scratch);
+    let out = scratch.project().join("out");
+    copy(&out.join(RECIPE), &out.join("second"));
+    let summary = |recipes: &[&str]| {
+        let ran = scratch.osbuild(&[&["summary", "--against", "old.efi"], recipes].concat());
+        done(&ran);
+        ran.stdout
+    };
+    let (one, two) = (summary(&["second"]), summary(&[RECIPE]));
+    assert_eq!(summary(&["second", RECIPE]), format!("{}\n\n{two}", one.trim_end()));
+    assert_eq!(summary(&["second", RECIPE, "--json"]).lines().count(), 2);
 }
 
 #[test]
