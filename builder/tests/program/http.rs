@@ -11,8 +11,12 @@ type Responses = Arc<Mutex<BTreeMap<String, Response>>>;
 /// The server. It serves until the test ends.
 pub struct Server {
     responses: Responses,
+    heads: Heads,
     address: String,
 }
+
+/// The first line and the headers of each request so far.
+type Heads = Arc<Mutex<Vec<String>>>;
 
 #[derive(Clone)]
 struct Response {
@@ -33,12 +37,17 @@ impl Server {
     pub fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
-        let responses = Responses::default();
-        let served = responses.clone();
+        let (responses, heads) = (Responses::default(), Heads::default());
+        let (served, seen) = (responses.clone(), heads.clone());
         std::thread::spawn(move || {
-            listener.incoming().flatten().for_each(|stream| response(stream, &served))
+            listener.incoming().flatten().for_each(|stream| response(stream, &served, &seen))
         });
-        Server { responses, address }
+        Server { responses, heads, address }
+    }
+
+    /// The first line and the headers of each request so far.
+    pub fn heads(&self) -> Vec<String> {
+        self.heads.lock().unwrap().clone()
     }
 
     /// Its address, as the start of a URL.
@@ -74,10 +83,11 @@ impl Server {
     }
 }
 
-fn response(mut stream: TcpStream, responses: &Responses) {
-    let mut lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
-    let Some(request) = lines.next() else { return };
-    lines.find(String::is_empty);
+fn response(mut stream: TcpStream, responses: &Responses, heads: &Heads) {
+    let lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
+    let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+    let Some(request) = head.first() else { return };
+    heads.lock().unwrap().push(head.join("\n"));
     let path = request.split(' ').nth(1).unwrap_or_default();
     let unknown = || Response::new(404, b"not found");
     let Response { status, body, length } =

@@ -5,7 +5,7 @@ use crate::casd::Casd;
 use crate::http::Server;
 use crate::provenance::provenance;
 use crate::releases::{folder, release, workshop};
-use crate::scratch::{RECIPE, Scratch};
+use crate::scratch::{RECIPE, Ran, Scratch};
 use crate::workshop::{dependencies, host_program, kernel, open, open_with, products};
 use osbuild::engine::digest::Digest;
 use serde_json::Value;
@@ -44,6 +44,18 @@ fn one_users_build_is_read_by_another_with_an_empty_store() {
 }
 
 #[test]
+fn a_second_writer_sends_no_source_again() {
+    let (casd, writer, second) = (Casd::start(), open(), open());
+    let write = ["--remote", &casd.url(), "--remote-mode", "cache-write"];
+    let sent = |remote: &Value| remote["bytes-sent"].as_u64().unwrap();
+    assert!(sent(&build(&writer, &write)) > 1_000_000);
+    casd.evict(&kernel().hex());
+    let again = build(&second, &write);
+    assert!(hits(&again).1 > 0, "a step runs: {again}");
+    assert_eq!(sent(&again), kernel().size(), "{again}");
+}
+
+#[test]
 fn variables_name_the_cache_of_a_pipeline_and_a_flag_wins() {
     let casd = Casd::start();
     let (mut main, mut pull_request) = (open(), newcomer());
@@ -65,6 +77,11 @@ fn a_plain_cache_on_the_loopback_is_not_reached_over_a_proxy() {
     let (_, misses) = hits(&build(&scratch, &["--remote", cache.address()]));
     proxy.set_nonblocking(true).unwrap();
     assert!(misses > 1 && proxy.accept().is_err(), "the proxy got a request");
+}
+
+/// Whether the report of a command has a line with this start and this end.
+fn has_line(ran: &Ran, start: &str, end: &str) -> bool {
+    ran.stderr.lines().any(|line| line.starts_with(start) && line.ends_with(end))
 }
 
 /// A user whose store is empty, and who can reach no registry.
@@ -92,6 +109,7 @@ fn a_build_from_the_cache_fetches_no_source() {
     let ran = reader.osbuild(&["build", RECIPE, "--remote", &casd.url()]);
     done(&ran);
     assert!(!ran.stderr.lines().any(|line| line.starts_with("sources ")), "{}", ran.stderr);
+    assert!(has_line(&ran, "kernel arm64 ", " fetched"), "{}", ran.stderr);
     assert_eq!(reader.stored_sources(), [""; 0]);
     assert!(!reader.path("cache/osbuild/trees").read_dir().unwrap().any(|_| true));
     assert_eq!(products(&reader), products(&writer));
@@ -242,6 +260,30 @@ fn a_rebuild_runs_every_step_here() {
 }
 
 #[test]
+fn a_comparison_and_a_publish_read_no_cache() {
+    let (casd, owner) = (Casd::start(), workshop());
+    let url = casd.url();
+    build(&owner, &["--unsigned", "--remote", &url, "--remote-mode", "cache-write"]);
+    let image = owner.project().join("out").join(RECIPE).join("image.raw").display().to_string();
+    let verify = ["verify", &image, "--unsigned", "--against", RECIPE, "--remote", &url];
+    let region = ["--region", "eu-central-1", "--owner", "team", "--key", "mine"];
+    let publish =
+        [&["publish", "aws", RECIPE, "--dry-run", "--remote", &url], &region[..]].concat();
+    for words in [&verify[..], &[&verify[..], &["--rebuild"]].concat(), &publish] {
+        owner.fill_store(|_| true);
+        let ran = owner.osbuild(words);
+        assert!(ran.stderr.contains("kernel arm64 "), "{words:?}: {}", ran.stderr);
+        assert!(!ran.stderr.contains(" fetched\n"), "{words:?}: {}", ran.stderr);
+        if words[0] == "verify" {
+            assert!(ran.stdout.contains(" ran for this comparison"), "{}", ran.stdout);
+        }
+    }
+    owner.fill_store(|_| true);
+    let (found, lacking) = hits(&build(&owner, &["--unsigned", "--remote", &url]));
+    assert!(found > 0 && lacking == 0, "the cache has all of them: {found} and {lacking}");
+}
+
+#[test]
 fn a_result_without_its_bytes_is_made_here() {
     let casd = Casd::start();
     let (writer, reader) = (open(), open());
@@ -281,10 +323,20 @@ fn a_whole_image_is_made_elsewhere_with_the_same_bytes() {
     assert_eq!(json["remote"]["executed"], executed, "{json}");
     // The stub and the certificates are taken out of their packages here.
     assert_eq!(executed + 2, steps, "{json}");
+    assert!(has_line(&ran, "kernel arm64 ", " there"), "{}", ran.stderr);
     assert_eq!(products(&there), products(&here));
     let again = build(&other, &flags);
     assert_eq!((hits(&again), again["executed"].as_u64()), ((executed, 2), Some(0)), "{again}");
     assert_eq!(products(&other), products(&here));
+}
+
+#[test]
+fn results_that_a_service_made_are_not_found_by_readers_of_its_cache() {
+    let (casd, there, reader) = (Casd::start(), open(), open());
+    let made = build(&there, &["--remote", &casd.url(), "--remote-mode", "execute"]);
+    assert!(made["executed"].as_u64().unwrap() > 0, "{made}");
+    let (found, steps) = hits(&build(&reader, &["--remote", &casd.url()]));
+    assert!(found == 0 && steps > 0, "{found} and {steps}");
 }
 
 #[test]
@@ -303,22 +355,36 @@ fn a_service_that_cannot_execute_a_step_costs_one_warning() {
     }
 }
 
+/// Where the steps of a release were made, without the files that `osbuild` takes out of packages.
+#[track_caller]
+fn made(owner: &Scratch, flags: &[&str]) -> BTreeSet<String> {
+    done(&release(owner, flags));
+    let statement = provenance(owner);
+    let steps = statement["predicate"]["runDetails"]["byproducts"].as_array().unwrap();
+    let is_of_sandbox = |step: &&Value| !step["name"].as_str().unwrap().contains(" usr/");
+    let place = |step: &Value| step["annotations"]["made"].as_str().unwrap().to_owned();
+    steps.iter().filter(is_of_sandbox).map(place).collect()
+}
+
 #[test]
 fn the_provenance_names_a_service_only_if_the_owner_trusts_it() {
     let (casd, scratch) = (Casd::start(), workshop());
-    let url = casd.url();
-    let made = |flags: &[&str]| {
-        let execute = ["--remote", &url, "--remote-mode", "execute"];
-        done(&release(&scratch, &[&execute, flags].concat()));
-        let statement = provenance(&scratch);
-        let steps = statement["predicate"]["runDetails"]["byproducts"].as_array().unwrap().clone();
-        let is_of_sandbox = |step: &&Value| !step["name"].as_str().unwrap().contains(" usr/");
-        let place = |step: &Value| step["annotations"]["made"].as_str().unwrap().to_owned();
-        steps.iter().filter(is_of_sandbox).map(place).collect::<BTreeSet<String>>()
-    };
-    assert_eq!(made(&["--remote-trusted"]), BTreeSet::from([format!("executed by {url}")]));
+    let execute = ["--remote", &casd.url(), "--remote-mode", "execute"];
+    let there = BTreeSet::from([format!("executed by {}", casd.url())]);
+    assert_eq!(made(&scratch, &[&execute[..], &["--remote-trusted"]].concat()), there);
     fs::remove_dir_all(folder(&scratch)).unwrap();
-    assert_eq!(made(&[]), BTreeSet::from(["here".to_owned()]));
+    assert_eq!(made(&scratch, &execute), BTreeSet::from(["here".to_owned()]));
+}
+
+#[test]
+fn the_provenance_names_a_cache_only_if_the_owner_trusts_it() {
+    let (casd, writer, owner) = (Casd::start(), open(), workshop());
+    let url = casd.url();
+    build(&writer, &["--remote", &url, "--remote-mode", "cache-write"]);
+    let cached = BTreeSet::from([url.clone()]);
+    assert_eq!(made(&owner, &["--remote", &url, "--remote-trusted"]), cached);
+    fs::remove_dir_all(folder(&owner)).unwrap();
+    assert_eq!(made(&owner, &["--remote", &url]), BTreeSet::from(["here".to_owned()]));
 }
 
 #[test]
@@ -336,4 +402,32 @@ fn what_names_no_cache_is_refused() {
         assert_eq!(ran.code, Some(2), "{url}: {}", ran.stderr);
         assert!(!ran.stderr.contains("secret"), "{}", ran.stderr);
     }
+}
+
+#[test]
+fn secrets_of_a_users_files_reach_the_cache_and_no_output() {
+    let (cache, user) = (Server::start(), open());
+    let folder = user.path("home/.config/osbuild");
+    fs::create_dir_all(&folder).unwrap();
+    let keys = "token-file = \"token\"\nheader-file = \"headers\"\n";
+    let text = format!("[remote]\nurl = \"{}\"\n{keys}", cache.address());
+    fs::write(folder.join("config.toml"), text).unwrap();
+    fs::write(folder.join("token"), "t0ken-of-ours\n").unwrap();
+    fs::write(folder.join("headers"), "X-Team: k3y-of-ours\n").unwrap();
+    let ran = user.osbuild(&["build", RECIPE, "-v", "--json"]);
+    done(&ran);
+    let heads = cache.heads();
+    assert!(heads.len() > 1);
+    for head in heads {
+        let head = head.to_lowercase();
+        for header in ["authorization: bearer t0ken-of-ours", "x-team: k3y-of-ours"] {
+            assert!(head.lines().any(|line| line == header), "{header}: {head}");
+        }
+    }
+    let logs = user.project().join("out").join(RECIPE).join("logs").read_dir().unwrap();
+    let logs: Vec<_> = logs.map(|log| fs::read(log.unwrap().path()).unwrap()).collect();
+    assert!(!logs.is_empty());
+    let output = [ran.stdout.into_bytes(), ran.stderr.into_bytes(), logs.concat()].concat();
+    let output = String::from_utf8_lossy(&output);
+    assert!(!output.contains("-of-ours"), "{output}");
 }
