@@ -13,6 +13,7 @@ mod kept;
 mod kernel_modules;
 mod kubelet_configs;
 mod limits;
+mod link_local;
 mod motds;
 mod mount_settings;
 mod nats;

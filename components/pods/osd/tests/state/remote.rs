@@ -22,6 +22,9 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tonic::transport::{Channel, Endpoint};
 
+/// Where a program listens whose port the kernel chooses.
+const LOOPBACK: &str = "127.0.0.1:0";
+
 /// A listening `osd`, the CA of its clients, and its record.
 pub struct RemoteOsd {
     pub osd: Osd,
@@ -48,7 +51,12 @@ impl Identity {
 impl RemoteOsd {
     /// Starts the program with further arguments. Its record is read.
     pub fn start(arguments: &[&str]) -> RemoteOsd {
-        let (mut remote, stdout) = RemoteOsd::start_unread(arguments);
+        RemoteOsd::start_at(LOOPBACK, arguments)
+    }
+
+    /// The same at another address and port.
+    pub fn start_at(address: &str, arguments: &[&str]) -> RemoteOsd {
+        let (mut remote, stdout) = RemoteOsd::start_unread_at(address, arguments);
         let record = remote.record.clone();
         std::thread::spawn(move || {
             for line in stdout.lines().map_while(Result::ok) {
@@ -61,13 +69,17 @@ impl RemoteOsd {
 
     /// Starts the program, and returns what reads its record after the first line.
     pub fn start_unread(arguments: &[&str]) -> (RemoteOsd, BufReader<ChildStdout>) {
+        RemoteOsd::start_unread_at(LOOPBACK, arguments)
+    }
+
+    fn start_unread_at(at: &str, arguments: &[&str]) -> (RemoteOsd, BufReader<ChildStdout>) {
         let folder = tempfile::tempdir().unwrap();
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
         let clients = folder.path().join("clients.crt");
         std::fs::write(&clients, params.self_signed(&key).unwrap().pem()).unwrap();
-        let (child, address, stdout) = listen(folder.path(), arguments);
+        let (child, address, stdout) = listen(folder.path(), at, arguments);
         let osd = Osd::of(folder, child);
         let record = Arc::default();
         (RemoteOsd { osd, address, authority: Issuer::new(params, key), record }, stdout)
@@ -80,7 +92,7 @@ impl RemoteOsd {
         process.kill().unwrap();
         process.wait().unwrap();
         let socket = self.osd.socket();
-        let (child, address, stdout) = listen(socket.parent().unwrap(), arguments);
+        let (child, address, stdout) = listen(socket.parent().unwrap(), LOOPBACK, arguments);
         std::thread::spawn(move || stdout.lines().for_each(drop));
         *self.osd.process() = child;
         self.address = address;
@@ -189,10 +201,14 @@ impl RemoteOsd {
 }
 
 /// Starts the program with its socket in the folder, which has the CA of its clients.
-fn listen(folder: &Path, arguments: &[&str]) -> (Child, SocketAddr, BufReader<ChildStdout>) {
+fn listen(
+    folder: &Path,
+    at: &str,
+    arguments: &[&str],
+) -> (Child, SocketAddr, BufReader<ChildStdout>) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_osd"));
     command.arg("--socket").arg(folder.join("socket")).arg(ANY_TYPE).args(arguments);
-    command.args(["--listen", "127.0.0.1:0", "--clients"]).arg(folder.join("clients.crt"));
+    command.args(["--listen", at, "--clients"]).arg(folder.join("clients.crt"));
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     let mut first = String::new();
