@@ -55,7 +55,7 @@ pub struct Caller {
     /// outside.
     name: String,
     rights: Rights,
-    /// Whether its calls are recorded, as it comes over the network.
+    /// Whether it comes over the network, so that all of its calls are recorded.
     is_remote: bool,
     shown: Shown,
 }

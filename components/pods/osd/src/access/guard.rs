@@ -1,5 +1,6 @@
 //! The layer before all services: it refuses calls of unknown callers and those for which the
-//! caller's role is too low, and records the calls of callers on the network.
+//! caller's role is too low, and records the calls of callers on the network, and those with which
+//! callers on the node may change something.
 
 use super::authentication::Authenticated;
 use super::metered::{Excess, MeteredRequest, MeteredResponse};
@@ -102,15 +103,18 @@ where
             // The services know no other caller than this one.
             request.extensions_mut().insert(Peer { caller: caller.clone(), ..peer });
         }
-        let Some(quota) = quota else { return Box::pin(self.0.call(request)) };
+        // A reader changes nothing.
+        let may_change = needed > Role::Reader;
+        let Some(quota) = quota else {
+            let answered = self.0.call(request);
+            return Box::pin(recorded(caller, method, may_change, answered));
+        };
         let places = [Some(Limited::Calls), place(&method)].into_iter().flatten();
         let held = places.map(|limited| quota.hold(limited, 1)).collect::<Result<Vec<_>, _>>();
         let held = match held {
             Ok(held) => held,
             Err(status) => return refused(caller, method, status),
         };
-        // A reader changes nothing.
-        let may_change = needed > Role::Reader;
         let excess = if may_change { Excess::Sent } else { Excess::Refused };
         let (parts, body) = request.into_parts();
         let body = match STREAMS.contains(&method.as_str()) {
@@ -132,15 +136,15 @@ fn refused(caller: Arc<Caller>, method: String, status: Status) -> Answer {
     Box::pin(recorded(caller, method, false, ready(Ok(status.into_http()))))
 }
 
-/// Records the call of a client on the network. Strangers must not push what others have done out
-/// of the log.
+/// Records the call of a client on the network, or one that may change something. Strangers must
+/// not push what others have done out of the log.
 async fn recorded(
     caller: Arc<Caller>,
     method: String,
     may_change: bool,
     answer: impl Future<Output = Result<Response<Body>, Infallible>>,
 ) -> Result<Response<Body>, Infallible> {
-    if !caller.is_remote() {
+    if !caller.is_remote() && !may_change {
         return answer.await;
     }
     if caller.is_unknown() {
@@ -150,7 +154,7 @@ async fn recorded(
         record::refused(&Failure::new(format!("a call without a client: {reason}")));
         return Ok(response);
     }
-    let call = OpenCall::new(caller, method, may_change);
+    let call = OpenCall::new(&caller, method, may_change);
     let response = answer.await?;
     call.answered(&response);
     Ok(response)

@@ -1,5 +1,6 @@
-//! The record of what comes over the network: a line on stdout for each connection and call. The
-//! container's log, which the kubelet rotates, has its time.
+//! The record of what comes over the network, and of what programs on the node and plugins change:
+//! a line on stdout for each connection and call. The container's log, which the kubelet rotates,
+//! has its time.
 
 use super::Caller;
 use super::line_pace::LinePaces;
@@ -11,7 +12,6 @@ use osbuild_resources::Key;
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tonic::body::Body;
 use tonic::codegen::http;
 use tonic::{Code, Response, Status};
 
@@ -25,38 +25,58 @@ const MAX_REASON: usize = 1024;
 /// A call without a response. If it is dropped, its client has reset the stream or closed the
 /// connection, and that is recorded.
 pub struct OpenCall {
-    caller: Arc<Caller>,
+    /// The caller, as the line names it.
+    caller: String,
     /// It comes from outside.
     method: String,
-    /// Whether it was made by a caller that may change something with it.
-    may_change: bool,
+    lines: Lines,
     is_answered: bool,
+}
+
+/// Which lines about calls like one are written.
+enum Lines {
+    /// Each: it was made by a caller that may change something with it.
+    Each,
+    /// Each that is about something that must be in the record, and some of the others, which are
+    /// about this.
+    OfChanges(String),
+    /// Some of those about this.
+    Some(String),
 }
 
 impl OpenCall {
     /// A call of the method. Of calls that change nothing, the record does not have all.
-    pub fn new(caller: Arc<Caller>, method: String, may_change: bool) -> OpenCall {
-        OpenCall { caller, method, may_change, is_answered: false }
+    pub fn new(caller: &Caller, method: String, may_change: bool) -> OpenCall {
+        let lines = match may_change {
+            true => Lines::Each,
+            false => Lines::OfChanges(format!("calls of {caller} that change nothing")),
+        };
+        OpenCall { caller: caller.recorded(), method, lines, is_answered: false }
+    }
+
+    /// A call of a plugin. The record does not have all: a plugin may make hundreds a second.
+    pub fn of_plugin(plugin: &str, method: String) -> OpenCall {
+        let caller = format!("plugin {plugin:?}");
+        let lines = Lines::Some(format!("calls of {caller}"));
+        OpenCall { caller, method, lines, is_answered: false }
     }
 
     /// Records the response once it begins: the later messages of a stream change nothing.
-    pub fn answered(mut self, response: &http::Response<Body>) {
+    pub fn answered<B>(mut self, response: &http::Response<B>) {
         self.is_answered = true;
         let status = Status::from_header_map(response.headers());
         let changed = response.extensions().get::<Changed>().map(|Changed(keys)| keys.join(", "));
         let subject = response.extensions().get::<Subject>().map(|Subject(text)| text.clone());
         let about = changed.or(subject);
-        let may_change = self.may_change || about.is_some();
-        self.write(line(&self.caller, &self.method, about, status.as_ref()), may_change);
+        let has_subject = about.is_some();
+        self.write(line(&self.caller, &self.method, about, status.as_ref()), has_subject);
     }
 
-    fn write(&self, line: String, may_change: bool) {
-        match may_change {
-            true => write(&line),
-            false => {
-                let about = format!("calls of {} that change nothing", self.caller);
-                write_some(&about, line);
-            }
+    fn write(&self, line: String, has_subject: bool) {
+        match &self.lines {
+            Lines::Each => write(&line),
+            Lines::OfChanges(_) if has_subject => write(&line),
+            Lines::OfChanges(about) | Lines::Some(about) => write_some(about, line),
         }
     }
 }
@@ -65,7 +85,7 @@ impl OpenCall {
 impl Drop for OpenCall {
     fn drop(&mut self) {
         if !self.is_answered {
-            self.write(aborted(&self.caller, &self.method), self.may_change);
+            self.write(aborted(&self.caller, &self.method), false);
         }
     }
 }
@@ -94,11 +114,9 @@ pub fn refused(failure: &Failure) {
     }
 }
 
-/// Records the end of a caller's work on the network: its name, and how it has ended.
+/// Records the end of a caller's work: its name, and how it has ended.
 pub fn ended(caller: &Caller, what: &str, how: &str) {
-    if caller.is_remote() {
-        write(&format!("ended: {caller}: {}: {}", printable(what), printable(how)));
-    }
+    write(&format!("ended: {caller}: {}: {}", printable(what), printable(how)));
 }
 
 /// Has a thread write a line to stdout: a pipe that is full or closed must keep nobody from
@@ -152,15 +170,14 @@ impl Changed {
 #[derive(Clone, Debug)]
 pub struct Subject(pub String);
 
-fn aborted(caller: &Caller, method: &str) -> String {
-    let (caller, method) = (caller.recorded(), shown(method, MAX_METHOD));
+fn aborted(caller: &str, method: &str) -> String {
+    let method = shown(method, MAX_METHOD);
     format!("call: {caller}: {method}: aborted by its client, perhaps after a change")
 }
 
 /// A response that succeeds has its status after its messages, so there is none yet.
-fn line(caller: &Caller, method: &str, about: Option<String>, status: Option<&Status>) -> String {
-    let method = shown(method, MAX_METHOD);
-    let call = format!("call: {}: {method}", caller.recorded());
+fn line(caller: &str, method: &str, about: Option<String>, status: Option<&Status>) -> String {
+    let call = format!("call: {caller}: {}", shown(method, MAX_METHOD));
     match (status.filter(|status| status.code() != Code::Ok), about) {
         (Some(status), _) => format!("{call}: refused: {}", shown(status.message(), MAX_REASON)),
         (None, Some(about)) if !about.is_empty() => format!("{call}: done: {}", printable(&about)),
@@ -196,17 +213,16 @@ mod tests {
 
     #[test]
     fn a_call_is_one_line_whatever_its_names_are() {
-        let caller = Caller::local();
-        let method = "cosi.resource.State/Get";
-        assert_eq!(line(&caller, method, None, None), "call: local: cosi.resource.State/Get: done");
+        let (caller, method) = ("local", "cosi.resource.State/Get");
+        assert_eq!(line(caller, method, None, None), "call: local: cosi.resource.State/Get: done");
         let changed = "a, b\u{1b}\u{202e}".to_owned();
         assert_eq!(
-            line(&caller, method, Some(changed), None),
+            line(caller, method, Some(changed), None),
             "call: local: cosi.resource.State/Get: done: a, b\\u{1b}\\u{202e}"
         );
         let status = Status::not_found("no\nline");
         assert_eq!(
-            line(&caller, "a\n", None, Some(&status)),
+            line(caller, "a\n", None, Some(&status)),
             "call: local: a\\n: refused: no\\nline"
         );
     }
@@ -214,9 +230,9 @@ mod tests {
     #[test]
     fn a_line_is_short_however_long_the_text_of_a_client_is() {
         let long = "ä".repeat(12 << 10);
-        let written = line(&Caller::local(), &long, None, Some(&Status::not_found(long.clone())));
+        let written = line("local", &long, None, Some(&Status::not_found(long.clone())));
         let [method, reason] = [MAX_METHOD, MAX_REASON].map(|max| "ä".repeat(max) + "…");
         assert_eq!(written, format!("call: local: {method}: refused: {reason}"));
-        assert_eq!(aborted(&Caller::local(), &long).matches('ä').count(), MAX_METHOD);
+        assert_eq!(aborted("local", &long).matches('ä').count(), MAX_METHOD);
     }
 }

@@ -3,6 +3,7 @@
 use super::reconcile::{self, Messages};
 use super::runtime::{inputs, session};
 use super::sessions::{Caller, Session, Sessions};
+use crate::access::record::Changed;
 use crate::watches;
 use crate::wire;
 use osbuild_cosi::resource::Resource as Sent;
@@ -201,7 +202,8 @@ impl ControllerAdapter for AdapterService {
         let store = self.sessions.store();
         let created = store.write_beside(&kind, |store| store.create(content, owner, now));
         let created = created.map_err(|error| status(&error))?;
-        Ok(Response::new(RuntimeCreateResponse { resource: Some(wire::resource(&created)) }))
+        let resource = Some(wire::resource(&created));
+        Ok(Changed::of([&created.content.key], RuntimeCreateResponse { resource }))
     }
 
     async fn update(
@@ -219,7 +221,8 @@ impl ControllerAdapter for AdapterService {
             store.update(Content { finalizers, ..content }, expected, now)
         });
         let updated = updated.map_err(|error| status(&error))?;
-        Ok(Response::new(RuntimeUpdateResponse { resource: Some(wire::resource(&updated)) }))
+        let resource = Some(wire::resource(&updated));
+        Ok(Changed::of([&updated.content.key], RuntimeUpdateResponse { resource }))
     }
 
     async fn teardown(
@@ -235,7 +238,7 @@ impl ControllerAdapter for AdapterService {
         let store = self.sessions.store();
         let torn = store.write_beside(key.kind(), |store| store.tear_down(&key, &owner, now));
         let ready = torn.map_err(|error| status(&error))?;
-        Ok(Response::new(RuntimeTeardownResponse { ready }))
+        Ok(Changed::of([&key], RuntimeTeardownResponse { ready }))
     }
 
     async fn destroy(
@@ -251,7 +254,7 @@ impl ControllerAdapter for AdapterService {
         let store = self.sessions.store();
         let destroyed = store.write_beside(key.kind(), |store| store.destroy(&key, &owner));
         destroyed.map_err(|error| status(&error))?;
-        Ok(Response::new(RuntimeDestroyResponse {}))
+        Ok(Changed::of([&key], RuntimeDestroyResponse {}))
     }
 
     async fn add_finalizer(
@@ -265,7 +268,7 @@ impl ControllerAdapter for AdapterService {
         let key = wire::key(&namespace, &r#type, &id)?;
         require_strong(&caller, &key)?;
         self.sessions.hold(&caller, &key, finalizers.into_iter().collect())?;
-        Ok(Response::new(RuntimeAddFinalizerResponse {}))
+        Ok(Changed::of([&key], RuntimeAddFinalizerResponse {}))
     }
 
     async fn remove_finalizer(
@@ -279,6 +282,6 @@ impl ControllerAdapter for AdapterService {
         let key = wire::key(&namespace, &r#type, &id)?;
         require_strong(&caller, &key)?;
         self.sessions.release(&caller, &key, &finalizers.into_iter().collect())?;
-        Ok(Response::new(RuntimeRemoveFinalizerResponse {}))
+        Ok(Changed::of([&key], RuntimeRemoveFinalizerResponse {}))
     }
 }

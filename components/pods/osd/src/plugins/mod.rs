@@ -16,6 +16,7 @@ pub mod grants;
 pub mod limits;
 pub mod pace;
 pub mod reconcile;
+mod recorded;
 pub mod registry;
 pub mod runtime;
 pub mod server;

@@ -2,6 +2,7 @@
 
 use super::access::{Access, Input, InputKind, Output, OutputKind};
 use super::sessions::{Session, Sessions};
+use crate::access::record::Subject;
 use crate::wire;
 use osbuild_cosi::runtime::controller_runtime_server::ControllerRuntime;
 use osbuild_cosi::runtime::{
@@ -62,7 +63,9 @@ impl ControllerRuntime for RuntimeService {
         let access = Access::new(inputs(sent.inputs)?, outputs(sent.outputs)?);
         let access = access.map_err(wire::invalid)?;
         let token = self.sessions.register(&session, &sent.controller_name, access)?;
-        Ok(Response::new(RegisterControllerResponse { controller_token: token.0 }))
+        let mut response = Response::new(RegisterControllerResponse { controller_token: token.0 });
+        response.extensions_mut().insert(Subject(sent.controller_name));
+        Ok(response)
     }
 
     async fn start(

@@ -3,6 +3,7 @@
 use super::adapter::AdapterService;
 use super::engine::EngineService;
 use super::limits::{MAX_MESSAGE, MAX_STREAMS};
+use super::recorded::RecordLayer;
 use super::runtime::{RuntimeService, session};
 use super::sessions::Sessions;
 use super::socket::Connection;
@@ -48,6 +49,7 @@ pub async fn serve(
         .max_concurrent_streams(MAX_STREAMS)
         .http2_max_header_list_size(LOCAL_HTTP.headers)
         .layer(admit)
+        .layer(RecordLayer)
         .layer(MapResponseLayer::new(name_exhaustion))
         .add_service(runtime.max_decoding_message_size(MAX_MESSAGE))
         .add_service(adapter.max_decoding_message_size(MAX_MESSAGE))

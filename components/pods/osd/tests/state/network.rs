@@ -42,6 +42,29 @@ async fn a_call_that_its_client_aborts_is_recorded() {
 }
 
 #[tokio::test]
+async fn changes_on_the_node_are_recorded_and_looks_are_not() {
+    let remote = RemoteOsd::start(&[]);
+    let local = &mut remote.osd.client().await;
+    create(local, thing("a")).await.unwrap();
+    assert_eq!(code(create(local, thing("a")).await), Code::AlreadyExists);
+    let get = GetRequest {
+        namespace: NAMESPACE.into(),
+        r#type: TYPE.into(),
+        id: "a".into(),
+        options: None,
+    };
+    local.get(get).await.unwrap();
+    create(local, thing("b")).await.unwrap();
+    let of_local = "call: local: cosi.resource.State/";
+    let last = format!("{of_local}Create: done: Things.example(system/b)\n");
+    let record = remote.recorded(&last, 1).await;
+    for line in ["Create: done: Things.example(system/a)\n", "Create: refused: "] {
+        assert!(record.contains(&format!("{of_local}{line}")), "{record}");
+    }
+    assert_eq!(record.matches(of_local).count(), 3, "{record}");
+}
+
+#[tokio::test]
 async fn a_reader_pushes_nothing_out_of_the_record() {
     let remote = RemoteOsd::start(&[]);
     let [alice, bob] =

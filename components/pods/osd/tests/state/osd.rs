@@ -6,7 +6,7 @@ use osbuild_cosi::resource::{
     WatchOptions, WatchRequest, WatchResponse,
 };
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 use tonic::transport::{Channel, Endpoint};
@@ -100,7 +100,8 @@ impl Drop for Osd {
 fn spawn(socket: &Path, arguments: &[&str]) -> Child {
     let own = || env!("CARGO_BIN_EXE_osd").into();
     let mut command = Command::new(std::env::var_os(PROGRAM).unwrap_or_else(own));
-    command.arg("--socket").arg(socket).args(arguments).spawn().unwrap()
+    // Its record would be among the lines of the tests.
+    command.arg("--socket").arg(socket).args(arguments).stdout(Stdio::null()).spawn().unwrap()
 }
 
 /// A resource that nobody wrote yet.

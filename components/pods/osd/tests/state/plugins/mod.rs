@@ -7,4 +7,5 @@ mod finalizers;
 mod grants;
 mod limits;
 mod node;
+mod recorded;
 mod wakes;
