@@ -1,5 +1,6 @@
 //! The suites of COSI's implementation in Go pass against `osd`, unmodified: that for everything
-//! that claims to be a state, and that for runtimes of controllers.
+//! that claims to be a state, and that for runtimes of controllers, with `osd` as the runtime and
+//! as the state of the implementation's own.
 
 use super::{Program, programs};
 use crate::check::Outcome;
@@ -9,7 +10,7 @@ use osbuild::error::{Context, Error, Result};
 use std::ffi::OsStr;
 use std::process::Command;
 
-/// `StateSuite`.
+/// `StateSuite`, and `RuntimeSuite` with the runtime of the same release.
 const STATE: GoModule = GoModule {
     name: "state-suite",
     words: TESTS,
@@ -20,7 +21,7 @@ const STATE: GoModule = GoModule {
     ],
 };
 
-/// `RuntimeSuite`, of the last release in which it could run over gRPC.
+/// `RuntimeSuite`, of the last release in which a runtime could be a server of gRPC.
 const PLUGINS: GoModule = GoModule {
     name: "plugin-suite",
     words: TESTS,
@@ -36,13 +37,13 @@ const TESTS: &[&str] = &["test", "-c"];
 
 /// The number of tests of each suite that pass.
 const PASS_STATE: usize = 24;
+const PASS_RUNTIME: usize = 14;
 const PASS_PLUGINS: usize = 9;
 
 /// The tests that skip themselves over gRPC: its client has no tracking of outputs and no metrics.
 const SKIPPED: [&str; 2] = ["TestControllerRuntimeMetrics", "TestIntDoublerController"];
 
-/// Both suites pass with `osd` on this host: each test, but two that the second one skips over
-/// gRPC.
+/// The suites pass with `osd` on this host: each test, but two that the last one skips over gRPC.
 pub fn suites_of_others_pass(site: &Site) -> Result<Outcome> {
     let [osd, _] = programs(site)?;
     let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
@@ -52,11 +53,29 @@ pub fn suites_of_others_pass(site: &Site) -> Result<Outcome> {
     let address = format!("unix://{}", socket.display());
     let state = suite_of_states_passes(site, "state-suite", &address, &mut outcome)?;
     drop(server);
-    // It starts one `osd` for each test.
+    // Both start one `osd` for each test.
     let server = [("OSD", osd.as_os_str())];
+    let runtime = suite_of_runtimes_passes(site, server, &mut outcome)?;
     let plugins = suite_of_plugins_passes(site, "plugin-suite", &server, &mut outcome)?;
-    outcome.summary = format!("{state} tests of StateSuite, {plugins} of RuntimeSuite");
+    outcome.summary = format!(
+        "{state} tests of StateSuite, {runtime} of RuntimeSuite with osd as the state, {plugins} \
+         with osd as the runtime"
+    );
     Ok(outcome)
+}
+
+/// `RuntimeSuite` passes with the runtime of its own release, whose state is an `osd` that these
+/// variables name. Returns the number of its tests that passed.
+fn suite_of_runtimes_passes(
+    site: &Site,
+    osd: [(&str, &OsStr); 1],
+    outcome: &mut Outcome,
+) -> Result<usize> {
+    let mut program = Command::new(STATE.compile(site)?);
+    let program = program.args(["-test.run", "^TestRuntime$"]).envs(osd);
+    let report = Report::of(site, "runtime-suite", program)?;
+    report.check(outcome, "RuntimeSuite over a state", PASS_RUNTIME, &[]);
+    Ok(report.passed)
 }
 
 /// `StateSuite` passes with the `osd` at this address, a target of gRPC. `log` is the name of the
@@ -68,12 +87,13 @@ pub fn suite_of_states_passes(
     outcome: &mut Outcome,
 ) -> Result<usize> {
     let mut program = Command::new(STATE.compile(site)?);
-    let report = Report::of(site, log, program.env("OSD_STATE", address))?;
+    let program = program.args(["-test.run", "^TestState$"]).env("OSD_STATE", address);
+    let report = Report::of(site, log, program)?;
     report.check(outcome, "StateSuite", PASS_STATE, &[]);
     Ok(report.passed)
 }
 
-/// The same for `RuntimeSuite`, with the `osd` that these variables name.
+/// The same for `RuntimeSuite` with the `osd` that these variables name as the runtime.
 pub fn suite_of_plugins_passes(
     site: &Site,
     log: &str,
