@@ -336,9 +336,17 @@ async fn write(
 
 /// Writes the files, each of them whole or not at all.
 fn replace(folder: &Folder, files: &Files) -> Result<(), String> {
-    files.iter().try_for_each(|(name, bytes)| {
-        let write = folder.replace(name, bytes, 0o600);
-        write.map_err(|error| format!("cannot write `{name}`: {error}"))
+    steps(folder, files).collect()
+}
+
+/// The steps in which the files are written. A process may end between any two of them.
+fn steps<'a>(
+    folder: &'a Folder,
+    files: &'a Files,
+) -> impl Iterator<Item = Result<(), String>> + 'a {
+    files.iter().flat_map(move |(name, bytes)| {
+        let steps = folder.replacing(name, bytes, 0o600);
+        steps.map(move |step| step.map_err(|error| format!("cannot write `{name}`: {error}")))
     })
 }
 
@@ -473,6 +481,50 @@ mod tests {
             let kept = read_access(&folder).unwrap();
             assert_eq!((kept.resources.len(), kept.are_lost), (2, false));
         }
+    }
+
+    /// Old and new contents of both files, in which a setting and a revocation differ.
+    fn files_before_and_after() -> [Vec<(&'static str, Vec<u8>)>; 2] {
+        let store = SharedStore::new().unwrap();
+        ["a", "b"].map(|id| {
+            create(&store, id);
+            let (content, now) = (revocation(id, id), UNIX_EPOCH);
+            let kind = content.key.kind().clone();
+            let created = store.write(&kind, |store| store.create(content, Owner::default(), now));
+            created.unwrap();
+            store.record_generation(id);
+            let settings = encode(&store.kept(), &store.generations());
+            vec![(ACCESS_FILE, encode_access(&store)), (FILE, settings)]
+        })
+    }
+
+    #[test]
+    fn a_process_that_is_killed_at_any_write_leaves_each_file_old_or_new() {
+        let [old, new] = files_before_and_after();
+        let mut seen = Vec::new();
+        for killed_after in 0.. {
+            let place = tempfile::tempdir().unwrap();
+            let path = place.path().canonicalize().unwrap();
+            let folder = Folder::open(&path, ASIDE).unwrap();
+            replace(&folder, &old).unwrap();
+            let taken = steps(&folder, &new).take(killed_after).map(Result::unwrap).count();
+            let found = || {
+                let Kept { resources, generations } = read(&path).unwrap().unwrap();
+                let access = read_access(&path).unwrap();
+                assert!(!access.are_lost);
+                (access.resources.len(), resources.len(), generations.last())
+            };
+            seen.push(found());
+            // The next process writes over what this one has left.
+            replace(&folder, &new).unwrap();
+            assert_eq!(found(), (2, 2, 2));
+            if taken < killed_after {
+                break;
+            }
+        }
+        // A file is new from the fourth of its five steps on.
+        let expected = [vec![(1, 1, 1); 4], vec![(2, 1, 1); 5], vec![(2, 2, 2); 3]].concat();
+        assert_eq!(seen, expected);
     }
 
     #[tokio::test]

@@ -14,11 +14,12 @@
 
 mod aside;
 mod open;
+mod replace;
 pub mod small_file;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Permissions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -33,6 +34,7 @@ use rustix::io::Errno;
 use aside::{Aside, unlock};
 pub use aside::{MAX_KEPT, moved};
 use open::{NO_LINKS, is_name, open_at};
+pub use replace::Replacement;
 
 /// The mode of folders for root only.
 const PRIVATE: u32 = 0o700;
@@ -187,13 +189,13 @@ impl Folder {
     /// Replaces the file `name` with these bytes and permission bits. A power cut leaves the old
     /// file or the new one; after the return, the new one.
     pub fn replace(&self, name: &str, bytes: &[u8], mode: u32) -> io::Result<()> {
-        let new = format!(".{name}.new");
-        let mut file = self.create(&new, mode)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        self.rename(&new, name)?;
-        // Without this, the file system may write the new name seconds later.
-        Ok(rustix::fs::fsync(&*self.descriptor)?)
+        self.replacing(name, bytes, mode).collect()
+    }
+
+    /// The steps of [`Folder::replace`]: each is taken when the iterator is advanced, so that a
+    /// test can end between any two of them.
+    pub fn replacing<'a>(&'a self, name: &'a str, bytes: &'a [u8], mode: u32) -> Replacement<'a> {
+        Replacement::new(self, name, bytes, mode)
     }
 
     /// Renames a regular file. A regular file with the new name is replaced; another entry with
