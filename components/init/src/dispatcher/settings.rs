@@ -375,6 +375,7 @@ pub(super) mod tests {
     use crate::hardware::watchdog::Watchdog;
     use crate::host::settings::fallback::Kept;
     use crate::sys::own_mounts;
+    use crate::uptime::tests::{EXACTNESS, of_the_kernel};
 
     /// How long a turn may wait.
     const INTERVAL: Duration = Duration::from_millis(5);
@@ -459,6 +460,20 @@ pub(super) mod tests {
         net.write_all(b"await-network 2\n").unwrap();
         assert_eq!(ask(node, &mut host, "revert\n"), "ok\n");
         assert_eq!(reply(node, &mut net), "revision 3\nok\n");
+    }
+
+    /// The pod `time` may set the wall clock by decades while a try is running.
+    #[test]
+    fn no_jump_of_the_wall_clock_moves_the_end_of_a_try() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut node, [_, mut host]) = node(folder.path());
+        let (time, before) = (Duration::from_secs(60), of_the_kernel());
+        assert_eq!(ask(&mut node, &mut host, "try 60\n"), "ok\n");
+        let until = node.settings.try_deadline().unwrap();
+        let latest = of_the_kernel() + EXACTNESS + time;
+        assert!(before + time <= until && until <= latest, "{until:?}");
+        assert!(node.settings.expire_try(until - EXACTNESS).is_none());
+        assert!(node.settings.expire_try(until).is_some());
     }
 
     #[test]
