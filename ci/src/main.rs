@@ -65,7 +65,7 @@ const TESTS: &[Check] = &[
 const BUILDS: &[Check] =
     &[Check { name: IMAGE, run: image::builds }, Check { name: LAB, run: image::builds_the_lab }];
 
-/// What other lanes wait for.
+/// The checks that other lanes wait for.
 const IMAGE: &str = "image";
 const LAB: &str = "lab";
 

@@ -17,7 +17,7 @@ macro_rules! name {
     };
 }
 
-/// What is between such a name and its value, on the same line.
+/// The characters between such a name and its value, on the same line.
 macro_rules! separator {
     () => {
         r"[ \t]*[:=][ \t]*"

@@ -1,6 +1,7 @@
 //! Resources as people write them: YAML documents with `---` between.
 
 use crate::client_type::ClientType;
+use crate::yaml;
 use osbuild_resources::{Key, Labels, Spec};
 use serde::Deserialize;
 use serde_json::{Number, Value};
@@ -42,15 +43,7 @@ pub struct Draft {
 /// # Errors
 /// There is none, or some are malformed: all mistakes.
 pub fn read(text: &str, stored: impl Fn(&Key) -> Option<Spec>) -> Result<Vec<Draft>, String> {
-    // Of a number or a boolean only its value is known further on, and not how it is written. What
-    // some versions of YAML take for one is a text here, which a field of that type still accepts.
-    let options = serde_saphyr::options! {
-        strict_booleans: true,
-        leading_zero_numbers_as_strings: true,
-        underscored_numbers_as_strings: true,
-    };
-    let documents: Vec<Document> = serde_saphyr::from_multiple_with_options(text, options)
-        .map_err(|error| error.without_snippet().to_string())?;
+    let documents: Vec<Document> = yaml::read_all(text)?;
     if documents.is_empty() {
         return Err("there is no document".to_owned());
     }

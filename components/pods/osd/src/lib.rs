@@ -44,3 +44,4 @@ pub mod tried;
 pub mod watch;
 pub mod watches;
 pub mod wire;
+pub mod yaml;

@@ -11,6 +11,9 @@ use osbuild_failure::{Explain, Outcome};
 use osbuild_folder::small_file::{first_line, read};
 use serde::Deserialize;
 
+/// The most bytes of all texts in a file, with those that aliases stand for. A file has no more.
+const MAX_SCALARS: usize = 1 << 20;
+
 /// The cluster and the user of a kubeconfig's current context.
 pub struct Kubeconfig {
     /// Relative paths in it are relative to this folder.
@@ -86,7 +89,14 @@ impl Kubeconfig {
     /// It is not a regular file, or not a kubeconfig.
     pub fn read(file: &Path) -> Outcome<Option<Self>> {
         let Some(text) = read(file)? else { return Ok(None) };
-        let document: Document = serde_saphyr::from_str(&text)
+        // An alias of two bytes can stand for megabytes.
+        let options = serde_saphyr::options! {
+            budget: serde_saphyr::budget! {
+                max_total_scalar_bytes: MAX_SCALARS,
+                max_recorded_anchor_bytes: MAX_SCALARS,
+            },
+        };
+        let document: Document = serde_saphyr::from_str_with_options(&text, options)
             .map_err(|error| first_line(&error.to_string()))
             .explain(format_args!("read {}", file.display()))?;
         let current = document.current_context;

@@ -3,6 +3,7 @@
 use super::spec::{self, HostSpec};
 use super::{ERROR, NODE, Report, SettingType, column, names};
 use crate::access::Role;
+use crate::yaml;
 use osbuild_cosi::v1::{ControlPlaneSpec, ControlPlaneStatusSpec};
 use osbuild_protocol::{ControlPlane, Refusal, RefusalCode, Setting, SettingName};
 use osbuild_resources::Spec;
@@ -29,9 +30,7 @@ pub const TYPE: SettingType = SettingType {
 impl HostSpec for ControlPlaneSpec {
     fn settings(&self) -> Result<Vec<Setting>, Refusal> {
         let plane = ControlPlane::parse(&self.configuration)?;
-        let parsed = serde_saphyr::from_str::<Map<String, Value>>(plane.as_str());
-        if let Err(error) = parsed {
-            let reason = error.to_string();
+        if let Err(reason) = yaml::read::<Map<String, Value>>(plane.as_str()) {
             let first = reason.lines().next().unwrap_or_default();
             let reason = format!("the configuration of the control plane is not YAML: {first}");
             return Err(Refusal::new(RefusalCode::Malformed, reason));

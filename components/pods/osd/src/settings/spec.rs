@@ -1,5 +1,6 @@
 //! Specs as messages and as YAML.
 
+use crate::yaml;
 use osbuild_protocol::{Refusal, Setting};
 use osbuild_resources::Spec;
 use prost::Message;
@@ -49,7 +50,7 @@ pub fn read_as<M: Message + Default + DeserializeOwned, T: Debug + PartialEq>(
     read: impl Fn(M) -> Result<T, String>,
 ) -> Result<T, String> {
     let of_message = || M::decode(spec.proto.as_slice()).map_err(|error| error.to_string());
-    let of_yaml = || serde_saphyr::from_str(&spec.yaml).map_err(without_snippet);
+    let of_yaml = || yaml::read(&spec.yaml);
     let message = (!spec.proto.is_empty()).then(|| of_message().and_then(&read)).transpose()?;
     let yaml = (!spec.yaml.trim().is_empty()).then(|| of_yaml().and_then(&read)).transpose()?;
     match (message, yaml) {
@@ -59,10 +60,6 @@ pub fn read_as<M: Message + Default + DeserializeOwned, T: Debug + PartialEq>(
         (Some(found), _) | (None, Some(found)) => Ok(found),
         (None, None) => Err("the spec is empty".to_owned()),
     }
-}
-
-fn without_snippet(error: serde_saphyr::Error) -> String {
-    error.without_snippet().to_string()
 }
 
 /// The setting that the spec of one is about.
