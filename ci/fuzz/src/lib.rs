@@ -12,9 +12,9 @@
 //! stricter: it compares the peak of Rust's allocations with the input's length. Inputs are small:
 //! a target builds larger objects (a disk, a volume, an archive with checksums) from them.
 //!
-//! Parsers of other projects have no target (`sntpc` of the pod `time`, `zip` for Go's modules),
-//! except `tough`, whose input comes from a web server. Inputs that a client has verified before it
-//! parses them have none either.
+//! Parsers of other projects have no target (`ureq` and `serde_json` for the metadata services of
+//! clouds, `zip` for Go's modules), except `tough` and `sntpc`, whose input comes from any server.
+//! Inputs that a client has verified before it parses them have none either.
 
 pub mod documents;
 pub mod patch;

@@ -12,11 +12,14 @@ mod dhcp_message;
 mod dhcp_names;
 mod dhcp_router;
 mod dhcpv6;
+mod documents;
 mod erofs;
 mod ext4;
 mod fat;
 mod gpt;
 mod inspect;
+mod kept;
+mod kubeconfig;
 mod lock;
 mod logind;
 mod mount;
@@ -37,6 +40,7 @@ mod signature;
 mod slot;
 mod sources;
 mod specs;
+mod time_answer;
 mod tokens;
 mod tuf;
 mod variables;
@@ -62,10 +66,14 @@ pub const TARGETS: &[Target] = &[
     logind::TARGET,
     resources::TARGET,
     specs::TARGET,
+    documents::TARGET,
+    kept::TARGET,
     tokens::TARGET,
     node_text::TARGET,
     api_response::TARGET,
     node_document::TARGET,
+    kubeconfig::TARGET,
+    time_answer::TARGET,
     cni::TARGET,
     devices::TARGET,
     sbom_items::TARGET,

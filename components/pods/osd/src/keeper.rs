@@ -151,15 +151,23 @@ pub fn read(folder: &Path) -> Outcome<Option<Kept>> {
     let cannot = format!("read `{}`", folder.join(FILE).display());
     let bytes = Folder::open(folder, ASIDE).and_then(|folder| folder.read(FILE, MAX_LENGTH));
     let Some(bytes) = bytes.explain(&cannot)? else { return Ok(None) };
-    let kept = KeptFile::decode(bytes.as_slice()).explain(&cannot)?;
-    let mut resources = stored_with(kept.resources, &kept.secrets).explain(&cannot)?;
-    resources.retain(|resource| !is_access(resource));
-    let generations = kept.generations.into_iter().map(KeptGeneration::generation);
-    let generations = generations.collect::<Result<_, _>>().explain(&cannot)?;
-    Ok(Some(Kept {
-        resources,
-        generations: Generations::of_earlier(generations, kept.last_generation),
-    }))
+    Kept::decode(&bytes).explain(&cannot).map(Some)
+}
+
+impl Kept {
+    /// Reads the contents of the file `resources`, without the roles and revocations in it.
+    ///
+    /// # Errors
+    /// They are damaged.
+    pub fn decode(bytes: &[u8]) -> Result<Kept, String> {
+        let kept = KeptFile::decode(bytes).map_err(|error| error.to_string())?;
+        let mut resources = stored_with(kept.resources, &kept.secrets).map_err(reason)?;
+        resources.retain(|resource| !is_access(resource));
+        let generations = kept.generations.into_iter().map(KeptGeneration::generation);
+        let generations = generations.collect::<Result<_, _>>().map_err(reason)?;
+        let generations = Generations::of_earlier(generations, kept.last_generation);
+        Ok(Kept { resources, generations })
+    }
 }
 
 /// Reads the roles and revocations in the folder's file `access`. Before a release that seals it
@@ -175,9 +183,28 @@ pub fn read_access(folder: &Path) -> Outcome<KeptAccess> {
     if bytes.is_empty() && !is_access_sealed(&folder) {
         return Ok(KeptAccess { resources: Vec::new(), are_lost: false });
     }
-    let contents = unsealed(&bytes).explain(&cannot)?;
-    let AccessFile { resources, are_lost } = AccessFile::decode(contents).explain(&cannot)?;
-    Ok(KeptAccess { resources: stored(resources).explain(&cannot)?, are_lost })
+    KeptAccess::decode(&bytes).explain(&cannot)
+}
+
+impl KeptAccess {
+    /// Reads the contents of the file `access`.
+    ///
+    /// # Errors
+    /// They are missing or damaged.
+    pub fn decode(bytes: &[u8]) -> Result<KeptAccess, String> {
+        let file = AccessFile::decode(unsealed(bytes)?).map_err(|error| error.to_string())?;
+        let resources = stored(file.resources).map_err(reason)?;
+        Ok(KeptAccess { resources, are_lost: file.are_lost })
+    }
+
+    /// The contents of the file `access`.
+    pub fn encode(&self) -> Vec<u8> {
+        encode_resources(self.resources.iter(), self.are_lost)
+    }
+}
+
+fn reason(status: Status) -> String {
+    status.message().to_owned()
 }
 
 /// Whether a release that seals the file of who may call has written the files last.
@@ -351,11 +378,16 @@ fn steps<'a>(
 }
 
 fn encode_access(store: &SharedStore) -> Vec<u8> {
-    let resources = store.kept_access().iter().map(|one| wire::resource(one)).collect();
-    sealed(&AccessFile { resources, are_lost: store.lacks_revocations() }.encode_to_vec())
+    encode_resources(store.kept_access().iter().map(AsRef::as_ref), store.lacks_revocations())
 }
 
-fn encode(kept: &[Arc<Resource>], generations: &Generations) -> Vec<u8> {
+fn encode_resources<'a>(all: impl Iterator<Item = &'a Resource>, are_lost: bool) -> Vec<u8> {
+    let resources = all.map(wire::resource).collect();
+    sealed(&AccessFile { resources, are_lost }.encode_to_vec())
+}
+
+/// The contents of the file `resources`.
+pub fn encode(kept: &[Arc<Resource>], generations: &Generations) -> Vec<u8> {
     let secrets = secrets_of(kept);
     let resources = kept.iter().map(|one| wire::resource(one)).collect();
     let last_generation = generations.last();

@@ -27,18 +27,40 @@ pub enum Refusal {
     Unusable(&'static str),
 }
 
+/// A socket that exchanges datagrams with one server only.
+pub trait Datagrams {
+    /// Sends a datagram.
+    fn send(&self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Waits for a datagram, for [`ask`] no longer than two seconds. Returns its length, or as much
+    /// of it as there is room for.
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<usize>;
+}
+
+impl Datagrams for UdpSocket {
+    fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        UdpSocket::send(self, bytes)
+    }
+
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.recv(buffer)
+    }
+}
+
 /// Queries a server for the time.
 pub fn ask(server: SocketAddr) -> Result<Sample, Refusal> {
     let socket = connect(server).map_err(|_| Refusal::Unusable("cannot be reached"))?;
-    ask_over(&Connected { socket, server }, server)
+    ask_over(&socket, server)
 }
 
-fn ask_over(socket: &impl NtpUdpSocket, server: SocketAddr) -> Result<Sample, Refusal> {
+/// Queries a server over this socket.
+pub fn ask_over(socket: &impl Datagrams, server: SocketAddr) -> Result<Sample, Refusal> {
+    let socket = Connected { socket, server };
     let context = NtpContext::new(StdTimestampGen::default());
     let asked = Instant::now();
-    let question = sntp_send_request(server, socket, context).map_err(refusal)?;
+    let question = sntp_send_request(server, &socket, context).map_err(refusal)?;
     loop {
-        match sntp_process_response(server, socket, context, question) {
+        match sntp_process_response(server, &socket, context, question) {
             Ok(answer) if answer.roundtrip() > MAX_DELAY => {
                 return Err(Refusal::Unusable("its response took too long"));
             }
@@ -92,19 +114,18 @@ fn refusal(error: Error) -> Refusal {
 }
 
 /// The socket for `sntpc`. It blocks, so its futures are always ready.
-struct Connected {
-    socket: UdpSocket,
+struct Connected<'a, S> {
+    socket: &'a S,
     server: SocketAddr,
 }
 
-impl NtpUdpSocket for Connected {
+impl<S: Datagrams> NtpUdpSocket for Connected<'_, S> {
     async fn send_to(&self, bytes: &[u8], _: SocketAddr) -> sntpc::Result<usize> {
         self.socket.send(bytes).map_err(|_| Error::Network)
     }
 
     async fn recv_from(&self, bytes: &mut [u8]) -> sntpc::Result<(usize, SocketAddr)> {
-        // A connected socket receives from its peer only.
-        self.socket.recv(bytes).map(|length| (length, self.server)).map_err(|_| Error::Network)
+        self.socket.receive(bytes).map(|length| (length, self.server)).map_err(|_| Error::Network)
     }
 }
 
@@ -124,23 +145,23 @@ mod tests {
         times: RefCell<u32>,
     }
 
-    impl NtpUdpSocket for Liar {
-        async fn send_to(&self, bytes: &[u8], _: SocketAddr) -> sntpc::Result<usize> {
+    impl Datagrams for Liar {
+        fn send(&self, bytes: &[u8]) -> io::Result<usize> {
             self.origin.replace(bytes[40..48].to_vec());
             Ok(bytes.len())
         }
 
-        async fn recv_from(&self, buffer: &mut [u8]) -> sntpc::Result<(usize, SocketAddr)> {
+        fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
             *self.times.borrow_mut() += 1;
             if *self.times.borrow() > 3 {
-                return Err(Error::Network);
+                return Err(io::ErrorKind::WouldBlock.into());
             }
             let length = self.bytes.len().min(buffer.len());
             buffer[..length].copy_from_slice(&self.bytes[..length]);
             if length >= 32 {
                 buffer[24..32].copy_from_slice(&self.origin.borrow());
             }
-            Ok((length, server()))
+            Ok(length)
         }
     }
 

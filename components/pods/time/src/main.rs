@@ -5,14 +5,6 @@
 //! do and leaves the clock alone; `--socket` is the socket of `init`. It prints one line per event
 //! on stderr, and ends only by a signal.
 
-mod agreement;
-mod discipline;
-mod exchange;
-mod holds;
-mod host;
-mod servers;
-mod sys;
-
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -20,14 +12,15 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use agreement::{Agreement, Sample};
-use discipline::{Adjustment, Bounds, Discipline};
-use exchange::Refusal;
-use holds::Holds;
 use osbuild_abi::{cmdline, paths};
 use osbuild_protocol::{ClientError, LastSeen, Request};
+use pod_time::agreement::{self, Agreement, Sample};
+use pod_time::discipline::{self, Adjustment, Bounds, Discipline};
+use pod_time::exchange::{self, Refusal};
+use pod_time::holds::Holds;
+use pod_time::servers::{self, Source};
+use pod_time::{host, sys};
 use rustix::rand::{GetRandomFlags, getrandom};
-use servers::Source;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::register_conditional_shutdown;
 

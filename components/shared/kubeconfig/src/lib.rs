@@ -89,6 +89,16 @@ impl Kubeconfig {
     /// It is not a regular file, or not a kubeconfig.
     pub fn read(file: &Path) -> Outcome<Option<Self>> {
         let Some(text) = read(file)? else { return Ok(None) };
+        let folder = file.parent().unwrap_or(Path::new("/"));
+        let parsed = Self::parse(&text, folder);
+        parsed.explain(format_args!("read {}", file.display())).map(Some)
+    }
+
+    /// Reads the text of a file in this folder.
+    ///
+    /// # Errors
+    /// It is not a kubeconfig.
+    pub fn parse(text: &str, folder: &Path) -> Outcome<Self> {
         // An alias of two bytes can stand for megabytes.
         let options = serde_saphyr::options! {
             budget: serde_saphyr::budget! {
@@ -96,9 +106,8 @@ impl Kubeconfig {
                 max_recorded_anchor_bytes: MAX_SCALARS,
             },
         };
-        let document: Document = serde_saphyr::from_str_with_options(&text, options)
-            .map_err(|error| first_line(&error.to_string()))
-            .explain(format_args!("read {}", file.display()))?;
+        let document: Document = serde_saphyr::from_str_with_options(text, options)
+            .map_err(|error| first_line(&error.to_string()))?;
         let current = document.current_context;
         let context = document.contexts.into_iter().find(|one| one.name == current);
         let (cluster, user) = match context {
@@ -108,11 +117,11 @@ impl Kubeconfig {
             ),
             None => (None, None),
         };
-        Ok(Some(Kubeconfig {
-            folder: file.parent().unwrap_or(Path::new("/")).to_owned(),
+        Ok(Kubeconfig {
+            folder: folder.to_owned(),
             cluster: cluster.map(|one| one.cluster).unwrap_or_default(),
             user: user.map(|one| one.user).unwrap_or_default(),
-        }))
+        })
     }
 
     /// The URL of the API server.
