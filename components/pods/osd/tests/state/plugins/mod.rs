@@ -3,6 +3,7 @@
 mod access;
 mod connected;
 mod docs;
+mod faults;
 mod finalizers;
 mod grants;
 mod limits;
