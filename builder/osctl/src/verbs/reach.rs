@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn programs_get_the_result_also_if_the_target_is_not_reached() {
-        let mut result = ReachResult { reached: false, summary: "no".into(), ..Default::default() };
+        let mut result = ReachResult { reached: false, summary: "no".into() };
         let json: serde_json::Value = serde_json::from_str(&end(&result, ListForm::Json)).unwrap();
         assert_eq!(json["reached"], false);
         assert_eq!(end(&result, ListForm::Table), "");

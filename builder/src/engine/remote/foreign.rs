@@ -303,7 +303,7 @@ mod tests {
         for (hash, size_bytes) in [("../errors".to_owned(), 6), (blob("errors").hex(), i64::MAX)] {
             let stderr_digest = Some(reapi::Digest { hash, size_bytes });
             let other = reapi::ActionResult { stderr_digest, ..message.clone() };
-            assert_eq!(printed(&other), [output.clone()]);
+            assert_eq!(printed(&other), std::slice::from_ref(&output));
         }
     }
 

@@ -12,12 +12,15 @@ use tower::{Layer, Service};
 /// Whether a plugin may change something with the call `SERVICE/NAME`: resources, or what it reads.
 fn may_change(method: &str) -> bool {
     let (service, name) = method.split_once('/').unwrap_or((method, ""));
-    match (service, name) {
-        ("cosi.runtime.ControllerRuntime", "RegisterController") => true,
-        ("cosi.runtime.ControllerAdapter", "UpdateInputs" | "AddFinalizer" | "RemoveFinalizer")
-        | ("cosi.runtime.ControllerAdapter", "Create" | "Update" | "Teardown" | "Destroy") => true,
-        _ => false,
-    }
+    matches!(
+        (service, name),
+        ("cosi.runtime.ControllerRuntime", "RegisterController")
+            | (
+                "cosi.runtime.ControllerAdapter",
+                "UpdateInputs" | "AddFinalizer" | "RemoveFinalizer"
+            )
+            | ("cosi.runtime.ControllerAdapter", "Create" | "Update" | "Teardown" | "Destroy")
+    )
 }
 
 /// Puts [`Recorded`] before a service.
