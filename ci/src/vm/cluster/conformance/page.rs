@@ -66,8 +66,8 @@ impl Page {
         self.cases.iter().filter(not_shown).map(|(name, _)| name.as_str())
     }
 
-    /// Compares the page with the results: each case that ran or had to run is a claim. One that this
-    /// machine cannot run is unchecked.
+    /// Compares the page with the results: each case that ran or had to run is a claim. One that
+    /// this machine cannot run is unchecked.
     pub fn compare(&self, results: &Results, outcome: &mut Outcome) {
         for (name, state) in &self.cases {
             let expected = match (state, results.get(name)) {
