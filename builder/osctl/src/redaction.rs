@@ -73,13 +73,14 @@ static SECRETS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
             separator!(),
             r#"\\")(?:(?<harmless>(?:true|false)\\")|(?:[^"\\\n]|\\\\\\["\\]|\\[^"\n])+)"#
         ),
-        // The same without quotes, in any place: a word, but for the head of a block of YAML.
+        // The same without quotes, in any place: a word, but for the head of a block of YAML. A
+        // quote before a colon with a blank ends the name of a volume.
         concat!(
             r"(?i)(?<before>",
             name!(),
-            separator!(),
+            r"(?:[ \t]*=|:)[ \t]*",
             r#")(?:(?<harmless>(?:true|false|[|>][-+0-9]*)(?:[\s"',;&}\]]|$))"#,
-            r#"|[^\s"',;&{\[=\\][^\s"',;&]*)"#
+            r#"|(?:\\[^\s"'\\nrt]|[^\s"',;&{\[=\\])[^\s"',;&]*)"#
         ),
         // A key of WireGuard, which a public one resembles.
         concat!(
@@ -153,6 +154,7 @@ mod tests {
     fn a_secret_ends_where_its_form_ends_it() {
         for (text, clean) in [
             (r#"a password="hunter2" b=1"#, r#"a password="[removed]" b=1"#),
+            (r"run --password=\$ecret1 -v", "run --password=[removed] -v"),
             (r#"token="a b,c&d\"e f" g"#, r#"token="[removed]" g"#),
             ("password = \"x\"\na = 1", "password = \"[removed]\"\na = 1"),
             ("password: 'it''s, 1'\na: b", "password: '[removed]'\na: b"),
@@ -196,6 +198,8 @@ mod tests {
             "token:\n  next: 1\npassword: |\nsecrets: [a, b]",
             "if token == nil, the secret \"regcred\" was not found",
             "I0102 1 reflector.go:9] \"Secret regcred: synced\" pod=\"default/web\"",
+            "MountVolume.SetUp failed for volume \"a-secret\" : secret \"a-secret\" not found",
+            r#"for volume \"db-token\" : configmap \"x\" not found"#,
         ] {
             assert_eq!(redacted(text), text);
         }
