@@ -67,7 +67,13 @@ pub fn begin(root: &Path, role: Role, configuration: &str) -> Outcome<bool> {
     let is_corrected = before.as_ref().is_some_and(|before| before.configuration != configuration);
     let owned = match before {
         Some(before) => before.owned,
-        None => made(root, role).filter(|name| root.join(name).exists()).map(Into::into).collect(),
+        None => {
+            let is_owned = |name: &&str| {
+                let file = root.join(name);
+                file.exists() && !is_empty(&file)
+            };
+            made(root, role).filter(is_owned).map(Into::into).collect()
+        }
     };
     let made = made(root, role).filter(|name| !owned.iter().any(|owned| owned == name));
     let mut files = made.map(|name| root.join(name)).filter(|file| is_corrected || is_empty(file));
@@ -118,7 +124,7 @@ mod tests {
         for file in files {
             let file = root.path().join(file);
             fs::create_dir_all(file.parent().unwrap()).unwrap();
-            fs::write(file, "").unwrap();
+            fs::write(file, "of the owner").unwrap();
         }
         root
     }
@@ -184,9 +190,11 @@ mod tests {
         let root = corrected(Role::First, "pki/ca.key", ["admin.conf", "kubelet.conf"]);
         fs::write(root.path().join(NOTE), "{").unwrap();
         fs::write(root.path().join("admin.conf"), "of the owner").unwrap();
+        // The kubelet makes it for a static pod, and kubeadm refuses it.
+        fs::write(root.path().join("scheduler.conf"), "").unwrap();
         for configuration in ["third", "fourth"] {
             begin(root.path(), Role::First, configuration).unwrap();
-            assert!(exists(&root, "admin.conf"));
+            assert!(exists(&root, "admin.conf") && !exists(&root, "scheduler.conf"));
         }
     }
 }
