@@ -19,6 +19,8 @@ pub const PORT: u16 = 53;
 
 /// How long a server may take to answer a datagram, and how often it is asked.
 const DATAGRAM_TIMEOUT: Duration = Duration::from_millis(1500);
+/// How long an answer over TCP may take.
+const STREAM_TIMEOUT: Duration = Duration::from_secs(3);
 const TRIES: usize = 2;
 
 /// The greatest answer in a datagram, in bytes: nobody sends more unless asked to (RFC 1035).
@@ -162,13 +164,24 @@ async fn ask(server: SocketAddr, name: &str, kind: TYPE) -> Result<Answer, NoAns
         ))),
         Some(Reading::Done(answer)) => answer,
         Some(Reading::Truncated) => {
-            let bytes = ask_stream(server, &question).await.map_err(io)?;
+            let asked = timeout(STREAM_TIMEOUT, ask_stream(server, &question)).await;
+            let bytes = asked.map_err(|_| dropped_stream(server))?.map_err(io)?;
             match read(&bytes, id, name) {
                 Some(Reading::Done(answer)) => answer,
                 _ => Err(NoAnswer::malformed("over TCP")),
             }
         }
     }
+}
+
+fn dropped_stream(server: SocketAddr) -> NoAnswer {
+    let (address, port) = (server.ip(), server.port());
+    NoAnswer::Failed(Failed::new(
+        "no answer over TCP",
+        format!(
+            "it is too long for a datagram, and a firewall drops TCP to {address}, port {port}"
+        ),
+    ))
 }
 
 fn question(id: u16, name: &str, kind: TYPE) -> simple_dns::Result<Vec<u8>> {

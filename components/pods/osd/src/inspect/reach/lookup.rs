@@ -121,10 +121,11 @@ impl Servers {
 
     /// The failure of a lookup that takes too long, which names the servers that it has waited for.
     fn late(&self) -> Failed {
-        let silent: Vec<String> = self.silent.iter().map(SocketAddr::to_string).collect();
-        let (seconds, silent) = (STEP_TIMEOUT.as_secs(), silent.join(", "));
+        let servers = if self.silent.is_empty() { &self.all } else { &self.silent };
+        let servers: Vec<String> = servers.iter().map(SocketAddr::to_string).collect();
+        let (seconds, servers) = (STEP_TIMEOUT.as_secs(), servers.join(", "));
         Failed::new(
-            format!("no answer within {seconds} s (servers {silent})"),
+            format!("no answer within {seconds} s (servers {servers})"),
             "a firewall drops the packets, or no name servers have these addresses",
         )
     }
