@@ -214,10 +214,15 @@ impl Out {
         })
     }
 
+    /// Removes the stamp of the last build, so that the next one makes everything again.
+    pub fn forget(&self) -> Result<()> {
+        fs_error::remove(&self.path(STAMP))
+    }
+
     /// Removes the stamp of the last build, so that an interrupted build leaves none, and the
-    /// copies of the image that this build replaces.
+    /// copies of the image that this build replaces. The folder must be locked.
     pub fn begin(&self) -> Result<()> {
-        fs_error::remove(&self.path(STAMP))?;
+        self.forget()?;
         [IMAGE_ZST, IMAGE_QCOW2].into_iter().try_for_each(|copy| {
             fs_error::remove(&self.path(&stamp_of(copy)))?;
             fs_error::remove(&self.path(copy))

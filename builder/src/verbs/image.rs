@@ -46,7 +46,7 @@ pub fn unsigned(
     session.need(&tools(&from))?;
     let out = Out::open(session.root(), &format!("{recipe}/{REBUILT}"))?;
     if rebuild == Rebuild::Everything {
-        out.begin()?;
+        out.forget()?;
     }
     into_folder(session, Wanted { plan: &plan, out, sign: None }, from, rebuild)
 }
@@ -224,7 +224,7 @@ fn carried(
     let rebuild =
         if *rebuild == Rebuild::Everything { Rebuild::Everything } else { Rebuild::Nothing };
     if rebuild == Rebuild::Everything {
-        out.begin()?;
+        out.forget()?;
     }
     let keys = sign.map(|sign| Signing::with(&sign.keys.key));
     let sign = keys.as_ref().zip(sign).map(|(keys, sign)| SignWith { keys, ..sign });
