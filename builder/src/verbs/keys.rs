@@ -205,7 +205,9 @@ pub fn signer(session: &Session, name: &str) -> Result<Certified> {
 
 /// Makes the development keys, unless a parallel build makes them.
 fn make_dev(session: &Session, keys: &Keys) -> Result<()> {
-    let terms = Terms { since: session.today, years: DEV_YEARS };
+    // A later day of `--as-of` would make keys with which nothing can be signed until then.
+    let since = session.today.min(Date::from_unix(session.now));
+    let terms = Terms { since, years: DEV_YEARS };
     let place = Digest::of(keys.folder().as_os_str().as_encoded_bytes());
     let _alone = session.store()?.lock(&format!("keys-{place}"), stop::check)?;
     if keys.exist() {

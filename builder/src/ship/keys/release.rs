@@ -39,14 +39,15 @@ impl Keys {
     /// Returns the release key, which is in `file` or named there, unless a rotation was
     /// interrupted before all public files named it.
     fn trusted(&self, key: Arc<dyn ReleaseSigner>, file: &Path) -> Result<Arc<dyn ReleaseSigner>> {
+        let token = if file.ends_with(RELEASE_KMS) { " --token ARN" } else { "" };
         let names_other = |name: &str| {
             let path = self.folder.join(name);
             Err(Error::build(format!("`{}` belongs to another release key", path.display()))
                 .cause(format!("the key is `{}`", file.display()))
                 .hint(format!(
                     "if its rotation was interrupted, repeat it: `cargo osbuild keys rotate {} \
-                     --role release`; if it is from another machine, copy all public files from \
-                     there",
+                     --role release{token}`; if it is from another machine, copy all public files \
+                     from there",
                     self.name
                 )))
         };
