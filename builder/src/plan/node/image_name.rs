@@ -10,9 +10,16 @@ use oci_client::{ParseError, Reference};
 /// It is not the name of an image.
 pub fn normal_form(name: &str) -> Result<String, ParseError> {
     let reference: Reference = name.parse()?;
-    Ok(match reference.digest() {
-        Some(digest) => format!("{}/{}@{digest}", reference.registry(), reference.repository()),
-        None => reference.whole(),
+    // A first part with a capital letter is a registry.
+    let (registry, repository) = match reference.repository().split_once('/') {
+        Some((first, rest)) if first.contains(|one: char| one.is_ascii_uppercase()) => {
+            (first, rest)
+        }
+        _ => (reference.registry(), reference.repository()),
+    };
+    Ok(match (reference.digest(), reference.tag()) {
+        (Some(digest), _) => format!("{registry}/{repository}@{digest}"),
+        (None, tag) => format!("{registry}/{repository}:{}", tag.unwrap_or("latest")),
     })
 }
 
@@ -43,6 +50,7 @@ mod tests {
             "localhost/hello:1",
             "docker.io/library/nginx:1.29",
             "registry:5000/a/b:1",
+            "Registry/a:1",
             &format!("example.org/a@{DIGEST}"),
         ] {
             assert_eq!(normal_form(name).unwrap(), name);
