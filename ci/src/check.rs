@@ -37,7 +37,7 @@ pub struct Timed {
 pub struct Outcome {
     /// How many claims held.
     pub passed: usize,
-    /// The claims that cannot be checked on this machine, each with the reason.
+    /// The claims that cannot be checked here, each with the reason.
     pub unchecked: Vec<String>,
     /// One problem for each claim that did not hold.
     pub problems: Vec<Problem>,
@@ -103,7 +103,7 @@ pub struct Tally {
     pub passed: usize,
     /// Claims that did not.
     pub failed: usize,
-    /// Claims that cannot be checked on this machine, each with the reason.
+    /// Claims that cannot be checked here, each with the reason.
     pub unchecked: Vec<String>,
 }
 

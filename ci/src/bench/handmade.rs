@@ -17,13 +17,12 @@ use std::time::{Duration, Instant};
 /// PID 1.
 const INIT: &str = include_str!("handmade/init.sh");
 
-/// How long it may take until then.
+/// The line that PID 1 prints when a pod has written its first line.
+const FIRST_LINE: &str = "handmade: a pod has written a line";
+/// How long the node may take to print it.
 const TIMEOUT: Duration = Duration::from_secs(300);
 /// How often the user's wish to stop is looked for.
 const INTERVAL: Duration = Duration::from_millis(100);
-
-/// The line that PID 1 prints when a pod has written its first line.
-const FIRST_LINE: &str = "handmade: a pod has written a line";
 
 /// Makes `root.cpio.zst` and `kernel` from the products of the last build.
 const ASSEMBLE: &str = "\
@@ -91,6 +90,9 @@ fn boot(folder: &Path) -> Result<Duration> {
     stop::check()?;
     match printed {
         true => Ok(time),
-        false => Err(Error::build("no pod of the hand-made node has written a line")),
+        false if time >= TIMEOUT => {
+            Err(Error::build(format!("no pod of the hand-made node wrote a line in {TIMEOUT:?}")))
+        }
+        false => Err(Error::build("the hand-made node ended before a pod wrote a line")),
     }
 }

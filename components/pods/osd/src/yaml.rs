@@ -18,7 +18,7 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
 
 /// Reads a text with documents whose values have no type yet. Of a number or a boolean only its
 /// value is known further on, and not how it is written. What some versions of YAML take for one is
-/// a text here, which a field of that type still accepts.
+/// a text here: a boolean field still accepts `yes`, and a number `1_000`, but not `0755`.
 ///
 /// # Errors
 /// The same.

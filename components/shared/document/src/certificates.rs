@@ -17,8 +17,9 @@ const VERSION: u8 = 0xa0;
 
 /// One or more certificates in PEM (RFC 7468).
 ///
-/// Each is decoded, and has the fields of a certificate. A damaged one would otherwise be found by
-/// the program that trusts it: the server of the node API, which then serves nobody.
+/// Each is decoded, and has the fields of a certificate, whose contents are not checked. One that
+/// is cut would otherwise be found by the program that trusts it: the server of the node API, which
+/// then serves nobody.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Certificates(String);

@@ -33,7 +33,13 @@ const SETTINGS: &[&str] = &[
     "time-servers time.example 192.0.2.4:123",
     "motd Rack%207%2c%20unit%2012%0aAsk%20ops@example.org",
     "cluster-join server=https://api.example.org:6443 \
-                 ca=MIIBdjCCAR2gAwIBAgIBADAKBggqhkjOPQQDAjAjMSEwHwYDVQQDDBhrM3Mtc2Vy \
+                 ca=MIIBPzCB5aADAgECAhRSDBbwpVU5aIbDth+ScQpRXOdtLjAKBggqhkjOPQQDAjAV\
+                 MRMwEQYDVQQDDApFeGFtcGxlIENBMB4XDTI2MTEyNzA3MTgyMVoXDTM2MTEyNDA3\
+                 MTgyMVowFTETMBEGA1UEAwwKRXhhbXBsZSBDQTBZMBMGByqGSM49AgEGCCqGSM49\
+                 AwEHA0IABNx44feKM85B79t58GY0dzILYuEMeyut7YHWYvA/kKs7jg4GAr8rMCGh\
+                 aV5V+USWVQCQyF5B8HuQK7HD4qU39NajEzARMA8GA1UdEwEB/wQFMAMBAf8wCgYI\
+                 KoZIzj0EAwIDSQAwRgIhAO1aaZMsID35mjkAN+kOOakPhiHR94RE1CMSf92+sAxu\
+                 AiEAtF4beZBZoraCQQg4LL/egh5kP9mN6tme3+fpObjz+rI= \
                  token=(hidden) dns=10.96.0.10",
     "control-plane apiVersion:%20kubeadm.k8s.io/v1beta4%0akind:%20ClusterConfiguration%0a",
     "kernel-module dm_crypt built-in",

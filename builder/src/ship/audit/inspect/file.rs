@@ -93,7 +93,8 @@ type Stack<'a> = BTreeMap<&'a str, (usize, &'a Entry)>;
 
 /// Stacks layers as `init` and overlayfs do. An entry of a higher layer replaces those of all lower
 /// layers at the same path, and below it unless both are folders. The layer with the images of pods
-/// is not part of the overlay: its folder of images is mounted over that of the root.
+/// is not part of the overlay: its folder of images is mounted over that of the root. Extended
+/// attributes, which overlayfs reads too, are not read.
 fn stack<'a>(layers: &'a [Layer]) -> Result<Stack<'a>> {
     let mut top = Stack::new();
     let is_images = |layer: &Layer| layer.component == Some(IMAGES_LAYER);

@@ -67,7 +67,7 @@ impl Page {
     }
 
     /// Compares the page with the results: each case that ran or had to run is a claim. One that
-    /// this machine cannot run is unchecked.
+    /// the page does not show, and that did not run, is unchecked.
     pub fn compare(&self, results: &Results, outcome: &mut Outcome) {
         for (name, state) in &self.cases {
             let expected = match (state, results.get(name)) {

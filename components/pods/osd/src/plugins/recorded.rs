@@ -35,7 +35,7 @@ impl<S> Layer<S> for RecordLayer {
     }
 }
 
-/// A service whose calls that change something are in the record.
+/// A service whose calls that may change something are in the record, up to a rate.
 #[derive(Clone, Copy, Debug)]
 pub struct Recorded<S>(S);
 

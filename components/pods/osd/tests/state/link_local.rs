@@ -41,8 +41,9 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        kill_process_group(Pid::from_child(&self.near), Signal::KILL).unwrap();
-        self.near.wait().unwrap();
+        // Both fail only if the script has ended: the test has failed already.
+        let _ = kill_process_group(Pid::from_child(&self.near), Signal::KILL);
+        let _ = self.near.wait();
     }
 }
 

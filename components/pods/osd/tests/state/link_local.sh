@@ -16,8 +16,11 @@ on_far ip link set far up
 ip link add other type veth peer name back
 ip link set other up
 ip link set back up
-until ip -6 address show dev near | grep -q 'inet6 fe80'; do sleep 0.02; done
-until on_far ip -6 address show dev far | grep -q 'inet6 fe80'; do sleep 0.02; done
+has_address() { "$@" | grep -q 'inet6 fe80'; }
+for try in $(seq 250); do
+    has_address ip -6 address show dev near && has_address on_far ip -6 address show dev far && break
+    sleep 0.02
+done
 on_far ip -6 -brief address show dev far | sed -n 's|.* \(fe80[^/ ]*\)/.*|\1|p' >"$1/address"
 echo "$far" >"$1/far"
 touch "$1/ready"

@@ -158,7 +158,7 @@ async fn credentials_that_no_node_can_have_are_refused_without_showing_them() {
         format!("registry: a, username: b, password: {{{PLANTED}: c}}"),
         format!("registry: a, token: '{PLANTED} '"),
         format!("registry: a, token: {PLANTED}, plainHttp: true"),
-        "registry: a, username: b, password: 0072".to_owned(),
+        "registry: a, username: b, password: 72".to_owned(),
     ] {
         let document = format!("{{type: RegistryCredential, id: a, spec: {{{spec}}}}}");
         let refused = apply(&osd, &document).await.unwrap_err();
