@@ -87,8 +87,8 @@ fn a_toolchain_gone_from_the_go_proxy_gets_a_hint_to_update() {
     refused_without(&scratch, "toolchain go", &expected);
 }
 
-#[test]
-fn bytes_that_differ_from_the_lock_are_a_digest_error() {
+/// A project whose store lacks the kubelet's module, and a proxy that serves other bytes for it.
+fn with_another_kubelet() -> (Scratch, GoProxy) {
     let mut scratch = Scratch::new();
     let proxy = GoProxy::start();
     proxy.serve(&mut scratch);
@@ -99,6 +99,12 @@ fn bytes_that_differ_from_the_lock_are_a_digest_error() {
         &[("cmd/kubelet/main.go", "package main\n\nfunc main() {}\n")],
     );
     scratch.fill_store_without(KUBERNETES);
+    (scratch, proxy)
+}
+
+#[test]
+fn bytes_that_differ_from_the_lock_are_a_digest_error() {
+    let (scratch, _proxy) = with_another_kubelet();
     let ran = scratch.osbuild(&["sources", "export", RECIPE, "exported"]);
     assert_eq!(ran.code, Some(4), "{}", ran.stderr);
     assert!(
@@ -110,16 +116,7 @@ fn bytes_that_differ_from_the_lock_are_a_digest_error() {
 
 #[test]
 fn a_go_module_around_the_project_is_neither_read_nor_changed() {
-    let mut scratch = Scratch::new();
-    let proxy = GoProxy::start();
-    proxy.serve(&mut scratch);
-    proxy.add(
-        KUBERNETES,
-        "v1.35.8",
-        "",
-        &[("cmd/kubelet/main.go", "package main\n\nfunc main() {}\n")],
-    );
-    scratch.fill_store_without(KUBERNETES);
+    let (scratch, _proxy) = with_another_kubelet();
     // The second one is also around the store.
     let folders = [scratch.project(), scratch.path("")];
     let sum = format!("{KUBERNETES} v1.35.8 h1:{}=\n", "A".repeat(43));

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_printed_is_its_output_and_then_its_errors_inline_or_by_digest() {
+    fn a_run_prints_its_output_and_then_its_errors_inline_or_by_digest() {
         let blob = |text: &str| Digest::of(text.as_bytes());
         let message = reapi::ActionResult {
             stdout_digest: Some((&blob("output")).into()),

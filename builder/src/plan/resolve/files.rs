@@ -115,7 +115,7 @@ impl Resolver<'_> {
         let Located { spot, value: Mode(bits), .. } = mode;
         if content != Content::Directory && bits & 0o1111 != 0 {
             let problem = Problem::new(format!(
-                "`{path}` must not be executable or sticky, and its mode is `{bits:#o}`"
+                "`{path}` must not be executable or sticky, and its mode is `{bits:#05o}`"
             ));
             let cause = "the only programs of the host are the seven in `/bin`";
             self.problems.push(problem.at(spot.place()).cause(cause));
@@ -131,10 +131,10 @@ impl Resolver<'_> {
             return;
         }
         let problem = Problem::new(format!(
-            "the owner of `{path}` must be able to {verbs} it, and its mode is `{bits:#o}`"
+            "the owner of `{path}` must be able to {verbs} it, and its mode is `{bits:#05o}`"
         ));
         let problem = problem.at(mode.spot.place()).cause("the build reads it as its owner");
-        self.problems.push(problem.hint(format!("write `{:#o}`", bits | needed)));
+        self.problems.push(problem.hint(format!("write `{:#05o}`", bits | needed)));
     }
 
     fn check_source(&mut self, path: &str, spot: &Spot) {
