@@ -44,8 +44,8 @@ pub use node::{
     Api, Backing, BinaryName, Board, BootProgram, Bus, Cgo, Compile, Content, DebianProgram,
     DebugAccess, FilePackage, GoComponent, GoOutput, HostComponent, HostPrograms, ImageFrom,
     Installs, Kernel, KernelOption, MAX_COMMAND_LINE, MAX_ESP_SIZE_MIB, MAX_SLOT_SIZE_MIB,
-    NodeSpec, OptionValue, Payload, Pod, PodImage, ProgramComponent, Qemu, RootFile, Signing,
-    Updates, Volumes, WritablePath,
+    NodeSettings, NodeSpec, OptionValue, Payload, Pod, PodImage, ProgramComponent, Qemu, RootFile,
+    Signing, Updates, Volumes, WritablePath,
 };
 pub use packages::Holders;
 pub use project::{Overrides, Project};

@@ -2,9 +2,9 @@
 
 use super::{
     Api, Backing, BinaryName, Board, Compile, Content, DebianProgram, GoComponent, HostPrograms,
-    ImageFrom, Kernel, Kubernetes, LockState, NodeSpec, OptionValue, Origins, Payload, Plan, Pod,
-    PodImage, Product, ProgramComponent, Requirements, RootFile, Signing, Updates, Volumes,
-    WritablePath,
+    ImageFrom, Kernel, Kubernetes, LockState, NodeSettings, NodeSpec, OptionValue, Origins,
+    Payload, Plan, Pod, PodImage, Product, ProgramComponent, Requirements, RootFile, Signing,
+    Updates, Volumes, WritablePath,
 };
 use std::collections::BTreeMap;
 
@@ -78,6 +78,7 @@ impl Page<'_> {
         self.kubernetes(&node.kubernetes);
         self.api(node.api.as_ref());
         self.updates(node.updates.as_ref());
+        self.node_settings(&node.settings);
         self.volumes(node.volumes.as_ref());
         if node.console_address {
             self.section("console");
@@ -178,6 +179,16 @@ impl Page<'_> {
         self.entry("updates.", "channel", quote(updates.channel.name()));
         self.entry("updates.", "root", quote(&updates.root));
         fields!(self, "updates", updates => interval_s, waits_for_grant);
+    }
+
+    fn node_settings(&mut self, settings: &NodeSettings) {
+        if settings.keys.is_empty() {
+            return;
+        }
+        self.section("node");
+        for (key, value) in &settings.keys {
+            self.entry_from(key, value.clone(), &format!("node.{key}"));
+        }
     }
 
     fn volumes(&mut self, volumes: Option<&Volumes>) {
@@ -375,7 +386,8 @@ pub fn quote(text: &str) -> String {
     quoted + "\""
 }
 
-fn key_text(key: &str) -> String {
+/// A key in TOML, in quotation marks where it needs them.
+pub fn key_text(key: &str) -> String {
     let bare = key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
     if bare { key.to_owned() } else { quote(key) }
 }

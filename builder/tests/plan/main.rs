@@ -6,6 +6,7 @@ mod kernel;
 mod kspp;
 mod locks;
 mod node_document;
+mod node_settings;
 mod packages;
 mod payload;
 mod printed;

@@ -3,10 +3,12 @@
 mod nearest;
 mod node;
 mod origin;
+mod part;
 
 pub use nearest::nearest;
-pub use node::node_document_problems;
+pub use node::{node_document_problems, read_parts};
 pub use origin::{COMMAND_LINE, Origin, Origins};
+pub use part::in_toml;
 
 use super::Date;
 use crate::error::{Error, Kind, Place, Problem, Result};

@@ -1,6 +1,7 @@
 //! The node document, checked for the person who writes it.
 
-use super::{Spot, Text, nearest};
+use super::part::Draft;
+use super::{Item, Spot, Text, nearest};
 use crate::error::{Problem, in_words};
 use osbuild_document::{Document, Mistake};
 use regex_lite::Regex;
@@ -10,14 +11,39 @@ use std::sync::{Arc, LazyLock};
 /// file's, for messages.
 pub fn node_document_problems(name: &str, text: &str) -> Vec<Problem> {
     let source = Arc::new(Text { name: name.to_owned(), text: masked(text) });
-    let problem = |mistake: Mistake| {
-        let place = Spot::new(&source, mistake.span.clone()).place();
-        match Unknown::read(&mistake.reason) {
-            Some(unknown) => unknown.problem().at(place),
-            None => Problem::new(mistake.reason).at(place),
-        }
-    };
+    let problem = |mistake: Mistake| problem(&mistake).at(Spot::new(&source, mistake.span).place());
     Document::mistakes(text).into_iter().map(problem).collect()
+}
+
+/// Reads parts of a node document that stand in other files, each with its key: `kubelet.labels`.
+///
+/// # Errors
+/// All mistakes, each at its place in those files.
+pub fn read_parts<'a>(
+    parts: impl IntoIterator<Item = (&'a str, &'a Item)>,
+) -> Result<Document, Vec<Problem>> {
+    let mut draft = Draft::default();
+    parts.into_iter().for_each(|(key, item)| draft.add(key, item));
+    if !draft.problems.is_empty() {
+        return Err(draft.problems);
+    }
+    let problem = |mistake: Mistake| {
+        let place = draft.spot(&mistake.span).map(Spot::place);
+        Problem { place, ..problem(&mistake) }
+    };
+    let problems: Vec<Problem> = Document::mistakes(&draft.text).into_iter().map(problem).collect();
+    let read = Document::parse(&draft.text);
+    read.map_err(|refusal| match problems.is_empty() {
+        true => vec![Problem::new(refusal.reason)],
+        false => problems,
+    })
+}
+
+fn problem(mistake: &Mistake) -> Problem {
+    match Unknown::read(&mistake.reason) {
+        Some(unknown) => unknown.problem(),
+        None => Problem::new(mistake.reason.as_str()),
+    }
 }
 
 /// The text with asterisks in the place of secrets, as messages show lines of it. Every byte keeps

@@ -70,6 +70,8 @@ impl Checker<'_> {
             | (Shape::Flag, Value::Flag(_))
             | (Shape::Date, Value::Date(_)) => {}
             (Shape::KernelValue, Value::Flag(_) | Value::Integer { .. } | Value::Text(_)) => {}
+            // The files of a recipe may have parts of one section: they are checked together.
+            (Shape::OfDocument, _) => {}
             (Shape::List(shape), Value::List(list)) => {
                 list.iter().for_each(|item| self.value(item, shape, name))
             }

@@ -26,8 +26,8 @@ pub use component::{
 pub use declare::kebab;
 pub use installer::InstallerFile;
 pub use recipe::{
-    ArchiveTable, ExceptionTable, FileEntry, PodEntry, PodOfComponent, PodOfManifest, RecipeFile,
-    RecipeKernelTable, WritableEntry,
+    ArchiveTable, ExceptionTable, FileEntry, NodeTable, PodEntry, PodOfComponent, PodOfManifest,
+    RecipeFile, RecipeKernelTable, WritableEntry,
 };
 pub use releases::{ReleaseTable, ReleasesFile};
 pub use schema::{FileKind, schema};
@@ -90,6 +90,8 @@ pub enum Shape {
     Table(&'static [Key]),
     /// A table of one of these kinds. The first key of a kind distinguishes it from the others.
     Choice(&'static [&'static [Key]]),
+    /// The value of this key in a node document, which the plan checks as a part of one.
+    OfDocument,
     /// A table whose keys the author chooses. Where it is `removable`, `false` removes an inherited
     /// entry.
     Map { key: &'static Form, value: &'static Shape, removable: bool },
@@ -164,6 +166,7 @@ impl Shape {
             Shape::Date => "a date such as `2026-12-31`".to_owned(),
             Shape::KernelValue => "`true`, `false`, a number or a string".to_owned(),
             Shape::List(shape) => format!("a list, each {}", shape.what()),
+            Shape::OfDocument => "as in a node document".to_owned(),
             Shape::Table(_) | Shape::Choice(_) | Shape::Map { .. } => "a table".to_owned(),
         }
     }

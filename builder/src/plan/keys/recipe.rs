@@ -1,9 +1,9 @@
 //! `recipes/<name>.toml`
 
 use super::values::{
-    DebianName, ImageName, KernelWord, Line, Lines, List, Map, Mib, Mode, Name, Number, OptionName,
-    OptionSetting, PodRight, RelativePath, ReleaseName, RootPath, Seconds, Sha256, TimeServer,
-    True, Url, Word,
+    DebianName, ImageName, KernelWord, Line, Lines, List, Map, Mib, Mode, Name, Number, OfDocument,
+    OptionName, OptionSetting, PodRight, RelativePath, ReleaseName, RootPath, Seconds, Sha256,
+    TimeServer, True, Url, Word,
 };
 use crate::plan::document::Located;
 use crate::plan::{BinaryName, Date, DebugAccess, Minor, Version};
@@ -51,6 +51,8 @@ table! {
         api: Optional ApiTable,
         /// Where the node gets its updates. Without this section it gets none.
         updates: Optional UpdatesTable,
+        /// Settings of the node, of the lowest rank, in the words of the node document.
+        node: Optional NodeTable,
         /// Which documents on volumes configure the node. Without this section it reads none.
         volumes: Optional VolumesTable,
         /// The rights of a person at a console of the machine. Without this section, consoles only
@@ -77,6 +79,48 @@ table! {
         groups: Optional Map<Name, bool>,
         /// Options that override the board's and the fragments', by name without `CONFIG_`.
         options: Optional Map<OptionName, OptionSetting>,
+    }
+}
+
+table! {
+    /// `[node]`
+    NodeTable {
+        /// How the node resolves names.
+        resolver: Optional OfDocument,
+        /// Links: what they are, their state and their MTU, and whether DHCP configures them.
+        links: Optional OfDocument,
+        /// Addresses of links.
+        addresses: Optional OfDocument,
+        /// Routes.
+        routes: Optional OfDocument,
+        /// Rules that choose the table of routes.
+        routing_rules: Optional OfDocument,
+        /// Rules that filter packets.
+        firewall_rules: Optional OfDocument,
+        /// Rules that change addresses of packets.
+        nat: Optional OfDocument,
+        /// Disks and folders for pods.
+        volumes: Optional OfDocument,
+        /// Swap in compressed memory.
+        swap: Optional OfDocument,
+        /// Parameters of the kernel, by name.
+        kernel_parameters: Optional OfDocument,
+        /// Images that the node keeps.
+        system_images: Optional OfDocument,
+        /// Seccomp profiles for pods.
+        seccomp_profiles: Optional OfDocument,
+        /// How the node registers in its cluster.
+        kubelet: Optional NodeKubeletTable,
+    }
+}
+
+table! {
+    /// `[node.kubelet]`
+    NodeKubeletTable {
+        /// Labels of the node.
+        labels: Optional OfDocument,
+        /// Taints of the node.
+        taints: Optional OfDocument,
     }
 }
 

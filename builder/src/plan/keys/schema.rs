@@ -1,7 +1,16 @@
 //! JSON Schema (draft 2020-12) of the files that people write, for editors.
 
 use super::{BoardFile, ComponentFile, Form, Key, Need, RecipeFile, ReleasesFile, Shape, Table};
+use osbuild_document::SCHEMA;
 use serde_json::{Map, Value, json};
+use std::sync::LazyLock;
+
+/// The schema of the node document.
+static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
+    serde_json::from_str(SCHEMA).expect("a test reads the schema of the node document")
+});
+/// The key with the types of that schema, to which its sections refer.
+const TYPES: &str = "$defs";
 
 /// A kind of file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,12 +57,18 @@ pub fn schema(kind: FileKind) -> Value {
     let mut schema = table(kind.keys());
     schema.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
     schema.insert("title".to_owned(), json!(format!("osbuild {}", kind.name())));
+    if kind == FileKind::Recipe {
+        schema.insert(TYPES.to_owned(), DOCUMENT[TYPES].clone());
+    }
     Value::Object(schema)
 }
 
 fn table(keys: &'static [Key]) -> Map<String, Value> {
     let property = |key: &'static Key| {
-        let mut schema = shape(&key.shape);
+        let mut schema = match key.shape {
+            Shape::OfDocument => of_document(key.name),
+            _ => shape(&key.shape),
+        };
         schema.insert("description".to_owned(), json!(key.about));
         (key.name.to_owned(), Value::Object(schema))
     };
@@ -82,6 +97,7 @@ fn shape(shape_of: &'static Shape) -> Map<String, Value> {
         Shape::Flag => json!({ "type": "boolean" }),
         Shape::Date => json!({ "type": "string", "format": "date" }),
         Shape::KernelValue => json!({ "type": ["boolean", "integer", "string"] }),
+        Shape::OfDocument => unreachable!("only a key of a table is one of a node document"),
         Shape::List(each) => json!({ "type": "array", "items": shape(each) }),
         Shape::Table(keys) => return table(keys),
         Shape::Choice(kinds) => {
@@ -92,6 +108,14 @@ fn shape(shape_of: &'static Shape) -> Map<String, Value> {
             map(key, json!({ "anyOf": [{ "const": false }, shape(value)] }))
         }
     })
+}
+
+/// The schema of a key of the node document, or of its `[kubelet]`.
+fn of_document(name: &str) -> Map<String, Value> {
+    let properties = &DOCUMENT["properties"];
+    let sections = [properties, &properties["kubelet"]["properties"]];
+    let found = sections.into_iter().find_map(|section| section.get(name));
+    object(found.unwrap_or_else(|| unreachable!("a node document has no `{name}`")).clone())
 }
 
 fn text(form: &Form) -> Value {
@@ -129,9 +153,15 @@ mod tests {
     }
 
     #[test]
-    fn every_pattern_is_a_regular_expression() {
+    fn every_pattern_of_our_own_is_a_regular_expression() {
         let mut found = Vec::new();
-        FileKind::ALL.into_iter().for_each(|kind| patterns(&schema(kind), &mut found));
+        for kind in FileKind::ALL {
+            let mut schema = schema(kind);
+            // Those of a node document are for JSON Schema alone.
+            schema.as_object_mut().unwrap().remove(TYPES);
+            schema["properties"].as_object_mut().unwrap().remove("node");
+            patterns(&schema, &mut found);
+        }
         assert!(found.len() > 20);
         for pattern in found {
             regex_lite::Regex::new(&pattern).unwrap_or_else(|error| panic!("{pattern}: {error}"));

@@ -295,6 +295,18 @@ impl Field for OptionSetting {
     }
 }
 
+/// The value of a key that a node document has, too.
+#[derive(Clone, Debug)]
+pub struct OfDocument(pub Item);
+
+impl Field for OfDocument {
+    const SHAPE: Shape = Shape::OfDocument;
+
+    fn read(item: &Item) -> Option<Self> {
+        Some(OfDocument(item.clone()))
+    }
+}
+
 /// A list.
 pub type List<T> = Vec<Located<T>>;
 

@@ -16,6 +16,7 @@ pub mod manifest;
 mod pod;
 mod program_names;
 mod root_file;
+mod settings;
 mod updates;
 mod volumes;
 mod writable;
@@ -33,6 +34,7 @@ pub use kernel::{Kernel, KernelOption, OptionValue};
 pub use pod::{DebianProgram, ImageFrom, Payload, Pod, PodImage};
 pub use program_names::kubelet_names;
 pub use root_file::{Content, RootFile};
+pub use settings::NodeSettings;
 pub use updates::Updates;
 pub use volumes::Volumes;
 pub use writable::{Backing, WritablePath, list};
@@ -78,6 +80,8 @@ pub struct NodeSpec<L: LockState = Unlocked> {
     pub api: Option<Api>,
     /// Where the node gets its updates; `None` for one that gets none.
     pub updates: Option<Updates>,
+    /// The settings that the image gives it.
+    pub settings: NodeSettings,
     /// Which documents on volumes configure it; `None` for a node that reads none.
     pub volumes: Option<Volumes>,
     /// Whether a person at a console may give the node an address.
@@ -162,6 +166,7 @@ impl Lockable for NodeSpec {
             default_signing: self.default_signing,
             api: self.api,
             updates: self.updates,
+            settings: self.settings,
             volumes: self.volumes,
             console_address: self.console_address,
             installs: self.installs,

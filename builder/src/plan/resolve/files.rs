@@ -12,7 +12,7 @@ use osbuild_document::Motd;
 use std::collections::BTreeMap;
 
 /// Paths that only the builder fills.
-const RESERVED: [(&str, &str); 17] = [
+const RESERVED: [(&str, &str); 18] = [
     (paths::BIN, "it holds the seven binaries"),
     (paths::KUBELET_PROGRAMS, "it holds the other names of binaries that the kubelet finds"),
     (APPARMOR_PARSER.path, "containerd uses AppArmor if the file exists"),
@@ -27,6 +27,7 @@ const RESERVED: [(&str, &str); 17] = [
     (paths::WRITABLE_PATHS, "the builder writes it from `[writable]`"),
     (paths::API, "the builder writes it from `[api]`"),
     (paths::UPDATE, "the builder writes it from `[updates]`"),
+    (paths::IMAGE_SETTINGS, "the builder writes it from `[node]`"),
     (paths::VOLUMES, "the builder writes it from `[volumes]`"),
     (paths::CONSOLE, "the builder writes it from `[console]`"),
     (paths::INSTALL, "the builder writes it from `[installs]`"),

@@ -15,6 +15,7 @@ mod payload;
 mod pods;
 mod programs;
 mod requirements;
+mod settings;
 mod updates;
 mod volumes;
 mod writable;
@@ -170,12 +171,13 @@ impl<'p> Resolver<'p> {
         let security_epoch = self.security_epoch(&recipe);
         let api = self.api(&recipe);
         let updates = self.updates(&recipe);
+        let settings = self.node_settings(&recipe);
         let volumes = self.volumes(&recipe);
         let console_address = self.console_address(&recipe);
         let installs = self.installs(&recipe, architecture);
         let own = updates.iter().flat_map(|updates| updates.files(name, security_epoch));
         let own = own.chain(api.iter().flat_map(Api::files));
-        let own = own.chain(volumes.iter().map(Volumes::file));
+        let own = own.chain(settings.file()).chain(volumes.iter().map(Volumes::file));
         let own = own.chain(console_address.then(console_file)).chain(kubelet_names());
         let own = own.chain(installs.iter().map(Installs::file));
         let writable = self.writable(&recipe);
@@ -203,6 +205,7 @@ impl<'p> Resolver<'p> {
             default_signing: self.signing(&recipe),
             api,
             updates,
+            settings,
             volumes,
             console_address,
             installs,

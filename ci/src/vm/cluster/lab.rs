@@ -19,7 +19,13 @@ pub const SINGLE: &str = "single-amd64";
 const RECIPE: &str = "
 [pods]
 probe = { component = \"probe\" }
+
+[node.kubelet.labels]
+\"example.org/recipe\" = \"lab\"
 ";
+
+/// The label of the recipe.
+pub const LABEL: (&str, &str) = ("example.org/recipe", "lab");
 
 /// The addresses of the node's pods (`recipes/10-bridge.conflist`).
 pub const PODS: &str = "10.88.0.0/16";

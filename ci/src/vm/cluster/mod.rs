@@ -183,6 +183,9 @@ impl Cluster {
         let label = &node["metadata"]["labels"][LABEL.0];
         self.outcome
             .check("it has the label of its document", *label == LABEL.1, || label.to_string());
+        let label = &node["metadata"]["labels"][lab::LABEL.0];
+        self.outcome
+            .check("it has the label of its recipe", *label == lab::LABEL.1, || label.to_string());
         let taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
         let written = |taint: &Value| {
             let part = |key: &str| taint[key].as_str().unwrap_or_default().to_owned();

@@ -23,6 +23,7 @@ mod network;
 pub(super) mod node;
 mod node_labels;
 mod observed;
+mod of_recipe;
 mod plugin;
 mod proxies;
 mod registries;
@@ -97,7 +98,8 @@ const EFFECT_AIM: Duration = Duration::from_secs(1);
 /// mirrors or credentials of a registry, a field of the kubelet's configuration, a proxy, an
 /// address, a route or a routing rule of the node, makes a link or a tunnel, closes a port,
 /// translates addresses, asks for a kernel module, turns swap on, keeps an image, writes a seccomp
-/// profile, gives the kubelet a credential provider, or has the node run a pod. The setting is put
+/// profile, gives the kubelet a credential provider, or has the node run a pod. It outranks the
+/// recipe, whose settings are in effect from the first boot on. The setting is put
 /// back when another program changes it, outlasts a crash of `osd` and a power cut, and goes with
 /// its resource. What the image does not allow is refused, also to a hostile `osd`. Labels and
 /// taints wait for the node to register. Without its file `osd` begins with what `init` holds. The
@@ -115,6 +117,7 @@ fn holds_its_settings(lab: &Lab) -> Result<Outcome> {
     let mut running = lab.boot("first")?;
     let before = single::observe(node, &mut outcome)?;
     observed::is_what_the_node_has(node, &mut outcome)?;
+    of_recipe::are_in_effect(node, &mut outcome)?;
     let container = runtime_clients::are_seen(node, &mut outcome)?;
     bpf_programs::keep_a_container_from_devices(node, &container, &mut outcome)?;
     system_images::is_kept(node, &images, &mut outcome)?;
@@ -307,7 +310,8 @@ impl<'a> Lab<'a> {
 
     /// The sections of its recipe.
     fn pods() -> String {
-        format!("{PODS}{}{}", static_pods::API, credential_providers::WRITABLE)
+        let more = [static_pods::API, credential_providers::WRITABLE, of_recipe::NODE];
+        format!("{PODS}{}", more.concat())
     }
 
     /// A lab whose recipe adds this to that with the probe.

@@ -57,13 +57,16 @@ pub fn fields<'a>(fields: impl IntoIterator<Item = &'a KubeletField>) -> Value {
 }
 
 /// The part of the kubelet's configuration that gives pods a part of the swap: of the one that
-/// settings ask for, or else of the document's.
-pub fn swap(of_document: Option<Swap>, requested: &[Setting]) -> Value {
-    let requested = requested.iter().find_map(|setting| match setting {
-        Setting::Swap(swap) => Some(*swap),
-        _ => None,
-    });
-    match requested.or(of_document).is_some_and(|swap| swap.pods()) {
+/// requests ask for, or else of the document's, or else of the image's.
+pub fn swap(of_image: &[Setting], of_document: Option<Swap>, requested: &[Setting]) -> Value {
+    let swap_of = |settings: &[Setting]| {
+        settings.iter().find_map(|setting| match setting {
+            Setting::Swap(swap) => Some(*swap),
+            _ => None,
+        })
+    };
+    let effective = swap_of(requested).or(of_document).or_else(|| swap_of(of_image));
+    match effective.is_some_and(|swap| swap.pods()) {
         true => json!({ "memorySwap": { "swapBehavior": "LimitedSwap" } }),
         false => json!({}),
     }
@@ -82,12 +85,15 @@ pub struct Registered {
 }
 
 impl Registered {
-    /// The labels and taints of the document, and those that settings ask for in their place.
-    pub fn new(kubelet: &Kubelet, requested: &[Setting]) -> Self {
+    /// The labels and taints of the image, those of the document in their place, and those that
+    /// requests ask for in the place of both.
+    pub fn new(of_image: &[Setting], kubelet: &Kubelet, requested: &[Setting]) -> Self {
         let mut registered = Registered::default();
         let labels = kubelet.labels.iter().map(Setting::NodeLabel);
         let taints = kubelet.taints.iter().map(|Taint(taint)| Setting::NodeTaint(taint.clone()));
-        for setting in labels.chain(taints).chain(requested.iter().cloned()) {
+        let of_document = labels.chain(taints);
+        let all = of_image.iter().cloned().chain(of_document).chain(requested.iter().cloned());
+        for setting in all {
             match setting {
                 Setting::NodeLabel(label) => {
                     registered.labels.insert(label.key.clone(), label);
@@ -184,7 +190,7 @@ mod tests {
     fn the_cluster_and_the_taints_are_in_the_configuration() {
         let Document { cluster, kubelet, .. } = example();
         assert_eq!(
-            configuration(cluster.as_ref(), &kubelet, &Registered::new(&kubelet, &[])),
+            configuration(cluster.as_ref(), &kubelet, &Registered::new(&[], &kubelet, &[])),
             json!({
                 "clusterDNS": ["10.96.0.10"],
                 "clusterDomain": "cluster.local",
@@ -215,16 +221,19 @@ mod tests {
         let limited = json!({ "memorySwap": { "swapBehavior": "LimitedSwap" } });
         let [with, without] =
             ["swap size=1Mi pods", "swap size=1Mi"].map(|line| [Setting::parse(line).unwrap()]);
-        assert_eq!(swap(example().swap, &[]), limited);
-        assert_eq!(swap(example().swap, &without), json!({}));
-        assert_eq!(swap(None, &with), limited);
-        assert_eq!(swap(None, &[]), json!({}));
+        assert_eq!(swap(&[], example().swap, &[]), limited);
+        assert_eq!(swap(&[], example().swap, &without), json!({}));
+        assert_eq!(swap(&[], None, &with), limited);
+        assert_eq!(swap(&with, None, &[]), limited);
+        assert_eq!(swap(&with, None, &without), json!({}));
+        assert_eq!(swap(&without, example().swap, &[]), limited);
+        assert_eq!(swap(&[], None, &[]), json!({}));
     }
 
     #[test]
     fn what_the_kubelet_has_no_setting_for_is_a_flag() {
         assert_eq!(
-            flags(&example().kubelet, &Registered::new(&example().kubelet, &[]), false),
+            flags(&example().kubelet, &Registered::new(&[], &example().kubelet, &[]), false),
             [
                 "--node-ip=192.0.2.7,2001:db8::7",
                 "--node-labels=example.org/rack=7,topology.kubernetes.io/zone=zone-a",
@@ -245,7 +254,9 @@ mod tests {
     }
 
     #[test]
-    fn what_settings_ask_for_outranks_the_documents_labels_and_taints() {
+    fn what_requests_ask_for_outranks_the_document_and_that_the_image() {
+        let of_image = ["node-label example.org/rack 6", "node-label example.org/image a"]
+            .map(|line| Setting::parse(line).unwrap());
         let lines = [
             "node-label example.org/rack 8",
             "node-label edge -",
@@ -253,10 +264,11 @@ mod tests {
             "node-taint dedicated:NoExecute a",
         ];
         let requested = lines.map(|line| Setting::parse(line).unwrap());
-        let registered = Registered::new(&example().kubelet, &requested);
+        let registered = Registered::new(&of_image, &example().kubelet, &requested);
         assert_eq!(
             flags(&Kubelet::default(), &registered, false),
-            ["--node-labels=edge=,example.org/rack=8,topology.kubernetes.io/zone=zone-a"]
+            ["--node-labels=edge=,example.org/image=a,example.org/rack=8,\
+              topology.kubernetes.io/zone=zone-a"]
         );
         assert_eq!(
             configuration(None, &Kubelet::default(), &registered)["registerWithTaints"],

@@ -38,7 +38,7 @@ use crate::host::credential_providers;
 use crate::host::environment;
 use crate::host::kubelet_fields::{self, Argument};
 use crate::host::run_files;
-use crate::host::settings::document;
+use crate::host::settings::{document, image};
 use crate::name;
 use osbuild_kubeconfig::Kubeconfig;
 
@@ -76,7 +76,8 @@ pub fn apply(arguments: &[&str]) -> Outcome {
     run_files::set(DOCUMENT_CLIENTS, clients.map(|api| api.clients.as_str()))?;
     document::write(&in_effect.map(Document::settings).unwrap_or_default())?;
     let kubelet = in_effect.map(|document| document.kubelet.clone()).unwrap_or_default();
-    let registered = Registered::new(&kubelet, &requested);
+    let of_image: Vec<Setting> = image::settings().filter_map(Result::ok).collect();
+    let registered = Registered::new(&of_image, &kubelet, &requested);
     let cluster = cluster.or_else(|| in_effect.and_then(|document| document.cluster.clone()));
     let cluster = join(cluster, refusal)?;
     let has_providers = write_providers(in_effect, &requested)?;
@@ -94,7 +95,7 @@ pub fn apply(arguments: &[&str]) -> Outcome {
     let configuration = document_settings::configuration(cluster.as_ref(), &kubelet, &registered);
     settings.set(&configuration);
     let swap = in_effect.and_then(|document| document.swap);
-    settings.set(&document_settings::swap(swap, &requested));
+    settings.set(&document_settings::swap(&of_image, swap, &requested));
     let fields = kubelet_fields::overlay(allowed_fields(&kubelet), &fields);
     settings.set(&document_settings::fields(fields.values()));
     kubelet_fields::write_overridden(&settings.overridden(fields.keys()))?;

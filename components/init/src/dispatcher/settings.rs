@@ -265,7 +265,8 @@ impl Dispatcher {
 
     /// Sets what this start takes of the kept settings.
     pub(super) fn start_settings(&mut self, fallback: Fallback) {
-        let lines = self.settings.start(fallback, self.start_timeout(), uptime());
+        let mut lines = self.settings.set_recipe(uptime());
+        lines.extend(self.settings.start(fallback, self.start_timeout(), uptime()));
         self.say_about_settings(lines);
     }
 

@@ -20,10 +20,13 @@ use osbuild_ranks::{Ranked, Source};
 use super::sysctl::{self, SETTINGS};
 use crate::boot::memory;
 
+/// A list that permits all of them.
+pub const ALL: &str = "*";
+
 /// How often to compare them with the kernel: nothing reports a change of a file in `/proc/sys`.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// The parameters that have a value of another source than the image.
+/// The parameters that have a value of a source.
 pub struct KernelParameters {
     folder: PathBuf,
     held: BTreeMap<ParameterKey, Held>,
@@ -32,8 +35,9 @@ pub struct KernelParameters {
 }
 
 struct Held {
-    /// The image's value is the one that the parameter had before.
     values: Ranked<String>,
+    /// The value that the parameter had before, which it has again without those of sources.
+    before: String,
     /// The value that was written last: the one in effect, or [a step](huge_pages::step) to it.
     written: String,
     /// The value that the kernel showed after that.
@@ -106,11 +110,11 @@ impl KernelParameters {
         set
     }
 
-    /// Keeps a parameter that has a value of another source than the image, or has not got the
-    /// image's one again, and chooses when to look at it.
+    /// Keeps a parameter that has a value of a source, or does not have the one before again yet,
+    /// and chooses when to look at it.
     fn keep(&mut self, key: &ParameterKey, held: Held, now: Duration) {
         let due = if held.is_on_its_way() { now } else { now + INTERVAL };
-        if held.is_on_its_way() || !held.is_image() {
+        if held.is_on_its_way() || held.has_source() {
             self.held.insert(key.clone(), held);
             self.next = Some(self.next.map_or(due, |next| next.min(due)));
         }
@@ -155,10 +159,9 @@ impl KernelParameters {
         Ok(Some(format!("another program set `{key}` to `{found}`, it is `{value}` again")))
     }
 
-    /// Those that have a value of another source than the image: what requests have set, and what
-    /// the kernel has.
+    /// Those that have a value of a source: what requests have set, and what the kernel has.
     pub fn observe(&self) -> impl Iterator<Item = Observed> {
-        let held = self.held.iter().filter(|(_, held)| !held.is_image());
+        let held = self.held.iter().filter(|(_, held)| held.has_source());
         held.map(|(key, held)| Observed {
             name: SettingName::KernelParameter(key.clone()),
             wanted: held.of(key, Source::Api).map(Setting::KernelParameter),
@@ -199,13 +202,12 @@ impl KernelParameters {
 
 impl Held {
     fn new(before: String) -> Held {
-        let mut values = Ranked::new();
-        values.set(Source::Image, Some(before.clone()));
-        Held { values, written: before.clone(), shown: before, failure: None }
+        let (written, shown) = (before.clone(), before.clone());
+        Held { values: Ranked::new(), before, written, shown, failure: None }
     }
 
     fn effective(&self) -> &str {
-        self.values.effective().map_or("", |(_, value)| value)
+        self.values.effective().map_or(&self.before, |(_, value)| value)
     }
 
     /// The parameter with the value of a source.
@@ -238,9 +240,9 @@ impl Held {
         if is_short { huge_pages::shortage(&self.shown, self.effective()) } else { String::new() }
     }
 
-    /// Whether only the image has a value.
-    fn is_image(&self) -> bool {
-        self.values.effective().is_none_or(|(source, _)| source == Source::Image)
+    /// Whether a source has a value.
+    fn has_source(&self) -> bool {
+        self.values.effective().is_some()
     }
 }
 

@@ -123,6 +123,19 @@ fn a_request_outranks_the_document_which_is_back_when_it_goes() {
 }
 
 #[test]
+fn a_parameter_of_the_recipe_is_back_when_others_go() {
+    let (mut parameters, folder) = kernel();
+    parameters.apply(Source::Image, &wanted(KEY, "1024"), KEY, NOW).unwrap();
+    parameters.apply(Source::Api, &wanted(KEY, "8192"), KEY, NOW).unwrap();
+    parameters.withdraw(Source::Api, &key(KEY), NOW).unwrap();
+    assert_eq!(fs::read_to_string(file(&folder)).unwrap(), "1024");
+    fs::write(file(&folder), "128\n").unwrap();
+    assert_eq!(parameters.hold(parameters.deadline().unwrap()).len(), 1);
+    assert_eq!(fs::read_to_string(file(&folder)).unwrap(), "1024");
+    assert_eq!(parameters.observe().next().unwrap().source, Some(Source::Image));
+}
+
+#[test]
 fn huge_pages_come_and_go_in_steps_and_a_shortage_is_shown() {
     const PAGES: &str = "vm.nr_hugepages";
     let (mut parameters, folder) = kernel();

@@ -5,6 +5,7 @@
 pub mod document;
 pub mod fallback;
 mod held;
+pub mod image;
 pub mod keeping;
 pub mod kept;
 mod tried;
@@ -133,7 +134,11 @@ impl Settings {
         } else if let Setting::KernelModule(wanted) = setting {
             self.kernel_modules.apply(source, wanted, &kernel_modules::of_image()?)?;
         } else if let Setting::KernelParameter(wanted) = setting {
-            let allowed = kernel_parameters::allowed()?;
+            let allowed = match source {
+                // The list and these are in the same signed root.
+                Source::Image => kernel_parameters::ALL.to_owned(),
+                _ => kernel_parameters::allowed()?,
+            };
             self.kernel_parameters.apply(source, wanted, &allowed, now)?;
         } else if let Setting::Kubelet(wanted) = setting {
             self.kubelet.apply(source, wanted, &kubelet_fields::allowed()?, now)?;
@@ -543,6 +548,13 @@ impl Settings {
         let mut lines = self.withdraw_others(Source::Api, text, now);
         lines.extend(self.restore(text, now));
         lines
+    }
+
+    /// Gives settings the values of the image. Returns the reasons why some are not set.
+    pub fn set_recipe(&mut self, now: Duration) -> Vec<String> {
+        let outcomes = image::settings()
+            .map(|setting| setting.and_then(|setting| self.apply(Source::Image, &setting, now)));
+        outcomes.filter_map(Result::err).map(|refusal| refusal.reason).collect()
     }
 
     /// Gives settings the values of the node document, whose lines `text` has, and withdraws the

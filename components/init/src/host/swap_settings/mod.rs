@@ -230,8 +230,9 @@ impl SwapSettings {
     /// The child has written the configuration, and its document is known. Returns whether the
     /// kubelet has to start again: it shares out the swap that it finds at its start.
     pub fn on_kubelet_written(&mut self, now: Duration) -> bool {
-        let of_document = self.of(Source::Document).is_some_and(|swap| swap.pods());
-        let written = self.kubelet.asked.take().unwrap_or(of_document);
+        let read = self.of(Source::Document).or_else(|| self.of(Source::Image));
+        let read = read.is_some_and(|swap| swap.pods());
+        let written = self.kubelet.asked.take().unwrap_or(read);
         let has_changed = std::mem::replace(&mut self.kubelet.written, written) != written;
         self.write_kubelet_at(now);
         let size = self.active.map_or(self.kubelet.size, |active| active.amounts.size);
