@@ -38,9 +38,9 @@ pub fn are_in_effect(node: &Node, outcome: &mut Outcome) -> Result<()> {
         outcome.check("the recipe sets a kernel parameter", found == value, || found);
     }
     let claim = "the status of a parameter names the image as its source";
-    has_status(node, "KernelParameterStatuses", [KEY, "source: image"], claim, outcome)?;
+    has_status(node, "KernelParameterStatuses", [KEY, "setBy: image"], claim, outcome)?;
     let claim = "the recipe sets a routing rule";
-    has_status(node, "RoutingRuleStatuses", [RULE, "set: true"], claim, outcome)?;
+    has_status(node, "RoutingRuleStatuses", [RULE, "setBy: image"], claim, outcome)?;
     node.write(INTERVAL.0, "1")?;
     let claim = "a parameter of the recipe is replaced within a second";
     was_repaired(claim, node.becomes(INTERVAL.0, INTERVAL.1)?, BY_POLL, outcome);

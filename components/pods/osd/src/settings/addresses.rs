@@ -1,10 +1,13 @@
 //! `Addresses.osbuild`: static addresses of links.
 
+use super::registered::{Registered, registered};
 use super::spec::{self, HostSpec};
-use super::{ERROR, Report, SET, SettingType, Wanted, column, names};
+use super::{ERROR, Report, SET, SET_BY, SettingType, column, names};
 use crate::access::Role;
 use osbuild_cosi::v1::{AddressSettingStatusSpec, AddressSpec};
-use osbuild_protocol::{NetworkKind, NetworkSetting, Refusal, Setting, SettingName, StaticAddress};
+use osbuild_protocol::{
+    NetworkKind, NetworkName, NetworkSetting, Refusal, Setting, SettingName, StaticAddress,
+};
 use osbuild_resources::{PrintColumn, Spec};
 use std::collections::BTreeMap;
 
@@ -12,7 +15,7 @@ pub const TYPE: SettingType = SettingType {
     names: names("Addresses", "Address"),
     columns: &[LINK, ADDRESS],
     status_names: names("AddressSettingStatuses", "AddressSettingStatus"),
-    status_columns: &[LINK, ADDRESS, SET, ERROR],
+    status_columns: &[LINK, ADDRESS, SET, SET_BY, ERROR],
     // A client that sets an address can take over another machine's address and its connections.
     writer: Role::Admin,
     may_disconnect: true,
@@ -45,14 +48,19 @@ impl HostSpec for AddressSpec {
     }
 }
 
-/// A status for each resource, with its identifier.
+/// A status for each resource, with its identifier, and for each other address, with its link and
+/// itself.
 fn statuses(report: &Report) -> BTreeMap<String, Spec> {
-    let status = |wanted: &Wanted| {
-        let AddressSpec { link, address } = AddressSpec::of(&wanted.settings);
-        let (set, error) = (report.is_set(wanted), report.error(wanted));
-        let version = wanted.version.clone();
-        let status = AddressSettingStatusSpec { link, address, set, error, version };
-        (wanted.id.clone(), spec::both(&status))
-    };
-    report.wanted.iter().map(status).collect()
+    let all = registered(report, |name| {
+        let SettingName::Network(NetworkName::Address(link, address)) = name else { return None };
+        let (link, address) = (link.to_string(), address.to_string());
+        Some((format!("{link}/{address}"), AddressSpec { link, address }))
+    });
+    all.into_iter().map(|(id, found)| (id, spec::both(&shown(found)))).collect()
+}
+
+fn shown(found: Registered<AddressSpec>) -> AddressSettingStatusSpec {
+    let Registered { spec, set, set_by, error, version, .. } = found;
+    let AddressSpec { link, address } = spec;
+    AddressSettingStatusSpec { link, address, set, set_by, error, version }
 }

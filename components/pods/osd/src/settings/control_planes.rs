@@ -1,7 +1,7 @@
 //! `ControlPlanes.osbuild`: the configuration of the control plane that runs on the node.
 
 use super::spec::{self, HostSpec};
-use super::{ERROR, NODE, Report, SettingType, column, names};
+use super::{ERROR, NODE, Report, SET_BY, SettingType, column, names};
 use crate::access::Role;
 use crate::yaml;
 use osbuild_cosi::v1::{ControlPlaneSpec, ControlPlaneStatusSpec};
@@ -14,7 +14,7 @@ pub const TYPE: SettingType = SettingType {
     names: names("ControlPlanes", "ControlPlane"),
     columns: &[],
     status_names: names("ControlPlaneStatuses", "ControlPlaneStatus"),
-    status_columns: &[column("Made", "{.made}"), column("Set by", "{.setBy}"), ERROR],
+    status_columns: &[column("Made", "{.made}"), SET_BY, ERROR],
     // The static pods of the control plane may mount any folder of the node.
     writer: Role::Admin,
     // The node API is reached as before.

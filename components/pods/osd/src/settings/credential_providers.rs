@@ -1,7 +1,7 @@
 //! `CredentialProviders.osbuild`: programs that give the kubelet the credentials of registries.
 
 use super::spec::{self, HostSpec};
-use super::{ERROR, Report, SET, SettingType, Wanted, column, names};
+use super::{ERROR, Report, SET, SET_BY, SettingType, Wanted, column, names};
 use crate::access::Role;
 use osbuild_cosi::v1::{
     CredentialProviderSpec, CredentialProviderStatusSpec, CredentialProviderVariable,
@@ -16,7 +16,7 @@ pub const TYPE: SettingType = SettingType {
     names: names("CredentialProviders", "CredentialProvider"),
     columns: &[NAME, IMAGES],
     status_names: names("CredentialProviderStatuses", "CredentialProviderStatus"),
-    status_columns: &[NAME, IMAGES, SET, column("Set by", "{.setBy}"), ERROR],
+    status_columns: &[NAME, IMAGES, SET, SET_BY, ERROR],
     // The kubelet executes the program as root.
     writer: Role::Admin,
     may_disconnect: false,

@@ -1,7 +1,7 @@
 //! `FirewallRules.osbuild`: rules for packets to the node itself.
 
 use super::spec::{self, HostSpec};
-use super::{ERROR, Report, SET, SettingType, Wanted, column, names};
+use super::{ERROR, Report, SET, SET_BY, SettingType, Wanted, column, names};
 use crate::access::Role;
 use osbuild_abi::osd::PORT;
 use osbuild_cosi::v1::{FirewallRuleSpec, FirewallRuleStatusSpec};
@@ -25,7 +25,7 @@ pub const TYPE: SettingType = SettingType {
         SOURCES,
         LINKS,
         SET,
-        column("Set by", "{.setBy}"),
+        SET_BY,
         ERROR,
         column("Warning", "{.warning}"),
     ],

@@ -2,7 +2,7 @@
 
 use super::registered::{Registered, registered};
 use super::spec::{self, HostSpec};
-use super::{ERROR, Report, SettingType, column, names};
+use super::{ERROR, Report, SET_BY, SettingType, column, names};
 use crate::access::Role;
 use osbuild_cosi::v1::{KernelModuleSpec, KernelModuleStatusSpec};
 use osbuild_protocol::{KernelModule, MAX_MODULES, ModuleName, Refusal, Setting, SettingName};
@@ -13,7 +13,7 @@ pub const TYPE: SettingType = SettingType {
     names: names("KernelModules", "KernelModule"),
     columns: &[NAME],
     status_names: names("KernelModuleStatuses", "KernelModuleStatus"),
-    status_columns: &[NAME, column("Built in", "{.builtIn}"), column("Set by", "{.setBy}"), ERROR],
+    status_columns: &[NAME, column("Built in", "{.builtIn}"), SET_BY, ERROR],
     // It changes nothing on the node.
     writer: Role::Operator,
     may_disconnect: false,
@@ -49,7 +49,7 @@ fn too_many() -> String {
 
 fn statuses(report: &Report) -> BTreeMap<String, Spec> {
     let all = registered(report, named).into_iter();
-    all.map(|(id, Registered { spec, set: built_in, set_by, error, version })| {
+    all.map(|(id, Registered { spec, set: built_in, set_by, error, version, .. })| {
         let KernelModuleSpec { name } = spec;
         let status = KernelModuleStatusSpec { name, built_in, set_by, error, version };
         (id, spec::both(&status))

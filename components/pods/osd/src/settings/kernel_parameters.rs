@@ -1,7 +1,8 @@
 //! `KernelParameters.osbuild`: parameters of the kernel.
 
+use super::registered::{Registered, registered};
 use super::spec::{self, HostSpec};
-use super::{ERROR, Report, SettingType, Wanted, column, names};
+use super::{ERROR, Report, SET_BY, SettingType, column, names};
 use crate::access::Role;
 use osbuild_cosi::v1::{KernelParameterSpec, KernelParameterStatusSpec};
 use osbuild_protocol::{KernelParameter, Refusal, Setting, SettingName};
@@ -12,7 +13,7 @@ pub const TYPE: SettingType = SettingType {
     names: names("KernelParameters", "KernelParameter"),
     columns: &[KEY, VALUE],
     status_names: names("KernelParameterStatuses", "KernelParameterStatus"),
-    status_columns: &[KEY, VALUE, column("Current", "{.current}"), ERROR],
+    status_columns: &[KEY, VALUE, column("Current", "{.current}"), SET_BY, ERROR],
     writer: Role::Admin,
     may_disconnect: false,
     read: spec::read::<KernelParameterSpec>,
@@ -42,19 +43,20 @@ impl HostSpec for KernelParameterSpec {
     }
 }
 
-/// A status for each resource, with its identifier.
+/// A status for each resource, with its identifier, and for each other parameter, with its name.
 fn statuses(report: &Report) -> BTreeMap<String, Spec> {
-    let status = |wanted: &Wanted| {
-        let KernelParameterSpec { key, value } = KernelParameterSpec::of(&wanted.settings);
-        let current = wanted.settings.iter().find_map(|setting| report.observed(&setting.name()));
-        let status = KernelParameterStatusSpec {
-            key,
-            value,
-            current: current.map_or_else(String::new, |observed| observed.current.clone()),
-            error: report.error(wanted),
-            version: wanted.version.clone(),
-        };
-        (wanted.id.clone(), spec::both(&status))
-    };
-    report.wanted.iter().map(status).collect()
+    let all = registered(report, |name| {
+        let SettingName::KernelParameter(key) = name else { return None };
+        let spec = KernelParameterSpec { key: key.to_string(), ..KernelParameterSpec::default() };
+        Some((key.to_string(), spec))
+    });
+    all.into_iter().map(|(id, found)| (id, spec::both(&shown(found)))).collect()
+}
+
+fn shown(found: Registered<KernelParameterSpec>) -> KernelParameterStatusSpec {
+    let Registered { spec, current, set_by, error, version, .. } = found;
+    let KernelParameterSpec { key, value } = spec;
+    // Without a resource it is the kernel's.
+    let value = if version.is_empty() { String::new() } else { value };
+    KernelParameterStatusSpec { key, value, current, error, version, set_by }
 }

@@ -1,7 +1,7 @@
 //! `KubeletConfigs.osbuild`: fields of the kubelet's configuration.
 
 use super::spec::{self, HostSpec};
-use super::{ERROR, Report, SettingType, Wanted, column, names};
+use super::{ERROR, Report, SET_BY, SettingType, Wanted, column, names};
 use crate::access::Role;
 use osbuild_cosi::v1::{KubeletConfigSpec, KubeletConfigStatusSpec};
 use osbuild_protocol::{
@@ -19,7 +19,7 @@ pub const TYPE: SettingType = SettingType {
         column("Field", "{.field}"),
         column("Value", "{.value}"),
         column("Current", "{.current}"),
-        column("Set by", "{.setBy}"),
+        SET_BY,
         ERROR,
     ],
     // Thresholds decide which pods are evicted, and reservations whether the kubelet starts.

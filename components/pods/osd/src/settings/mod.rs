@@ -263,6 +263,7 @@ pub(crate) const fn column(name: &'static str, json_path: &'static str) -> Print
 const SOURCE: PrintColumn = column("Source", "{.source}");
 const ERROR: PrintColumn = column("Error", "{.error}");
 const SET: PrintColumn = column("Set", "{.set}");
+const SET_BY: PrintColumn = column("Set by", "{.setBy}");
 
 /// A time in seconds since 1970, as RFC 3339 has it.
 pub(crate) fn time(seconds: u64) -> String {
@@ -479,9 +480,48 @@ mod tests {
             };
             routes::TYPE.statuses(&report)["default"].yaml.clone()
         };
-        assert!(status("via 192.0.2.1 on eth0", "").ends_with("set: true\nversion: \"1\"\n"));
+        let set = status("via 192.0.2.1 on eth0", "");
+        assert!(set.ends_with("set: true\nversion: \"1\"\nsetBy: api\n"), "{set}");
         let refused = status("", "Network is unreachable");
-        let expected = "set: false\nerror: Network is unreachable\nversion: \"1\"\n";
+        let expected = "set: false\nerror: Network is unreachable\nversion: \"1\"\nsetBy: api\n";
         assert!(refused.ends_with(expected), "{refused}");
+    }
+
+    #[test]
+    fn settings_without_a_resource_have_a_status_with_their_source() {
+        let of = |name: &str, current: &str, source| {
+            let setting = setting(&format!("{name} {current}"));
+            let current = current.to_owned();
+            Observed { name: setting.name(), wanted: None, source, current, error: String::new() }
+        };
+        use osbuild_ranks::Source::{Document, Image};
+        let observed = [
+            of("kernel-parameter vm.swappiness", "10", Some(Image)),
+            of("address eth0 192.0.2.7", "24", Some(Document)),
+            of("route 198.51.100.0/24 512", "via 192.0.2.1 on eth0", Some(Image)),
+            of("link eth0 mtu", "1400", Some(Image)),
+            of("link eth0 state", "up", Some(Document)),
+        ];
+        let errors = BTreeMap::new();
+        let report = Report {
+            wanted: &[],
+            observed: &observed,
+            errors: &errors,
+            pods: &[],
+            wireguard: &[],
+            cluster: None,
+        };
+        for (one, id, parts) in [
+            (kernel_parameters::TYPE, "vm.swappiness", ["current: \"10\"", "setBy: image"]),
+            (addresses::TYPE, "eth0/192.0.2.7", ["address: 192.0.2.7/24", "setBy: document"]),
+            (routes::TYPE, "198.51.100.0/24-512-254", ["gateway: \"192.0.2.1\"", "setBy: image"]),
+            (links::TYPE, "eth0", ["mtu: 1400", "setBy: document,image"]),
+        ] {
+            let statuses = one.statuses(&report);
+            let yaml = &statuses.get(id).unwrap_or_else(|| panic!("{statuses:?}")).yaml;
+            for part in parts {
+                assert!(yaml.contains(part), "{yaml}");
+            }
+        }
     }
 }

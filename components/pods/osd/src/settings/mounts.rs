@@ -1,7 +1,7 @@
 //! `Mounts.osbuild`: mounts beyond those that every node has.
 
 use super::spec::{self, HostSpec};
-use super::{ERROR, Report, SettingType, Wanted, column, names};
+use super::{ERROR, Report, SET_BY, SettingType, Wanted, column, names};
 use crate::access::Role;
 use osbuild_cosi::v1::{MountSpec, MountStatusSpec};
 use osbuild_protocol::{Mount, Observed, Refusal, Setting, SettingName};
@@ -18,7 +18,7 @@ pub const TYPE: SettingType = SettingType {
         SOURCE,
         OPTIONS,
         column("Mounted", "{.mounted}"),
-        column("Set by", "{.setBy}"),
+        SET_BY,
         ERROR,
     ],
     // A mount hides the files of other programs, and a tmpfs takes memory.

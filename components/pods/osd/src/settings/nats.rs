@@ -2,7 +2,7 @@
 
 use super::registered::{Registered, registered};
 use super::spec::{self, HostSpec};
-use super::{ERROR, Report, SET, SettingType, column, names};
+use super::{ERROR, Report, SET, SET_BY, SettingType, column, names};
 use crate::access::Role;
 use osbuild_cosi::v1::{NatSpec, NatStatusSpec};
 use osbuild_protocol::{
@@ -17,18 +17,7 @@ pub const TYPE: SettingType = SettingType {
     columns: &[NAME, ACTION, LINK, SOURCES, PROTOCOL, ADDRESS, PORT, TO, TO_PORT],
     status_names: names("NatStatuses", "NatStatus"),
     status_columns: &[
-        NAME,
-        ACTION,
-        LINK,
-        SOURCES,
-        PROTOCOL,
-        ADDRESS,
-        PORT,
-        TO,
-        TO_PORT,
-        SET,
-        column("Set by", "{.setBy}"),
-        ERROR,
+        NAME, ACTION, LINK, SOURCES, PROTOCOL, ADDRESS, PORT, TO, TO_PORT, SET, SET_BY, ERROR,
     ],
     // A rule leads connections to the node elsewhere.
     writer: Role::Admin,
@@ -117,7 +106,7 @@ fn statuses(report: &Report) -> BTreeMap<String, Spec> {
 }
 
 fn shown(found: Registered<NatSpec>) -> NatStatusSpec {
-    let Registered { spec, set, set_by, error, version } = found;
+    let Registered { spec, set, set_by, error, version, .. } = found;
     let NatSpec { name, action, link, sources, protocol, address, port, to, to_port } = spec;
     NatStatusSpec {
         name,

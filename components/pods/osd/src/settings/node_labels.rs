@@ -2,7 +2,7 @@
 
 use super::registered::{Registered, registered};
 use super::spec::{self, HostSpec};
-use super::{ERROR, Report, SET, SettingType, column, names};
+use super::{ERROR, Report, SET, SET_BY, SettingType, column, names};
 use crate::access::Role;
 use osbuild_cosi::v1::{NodeLabelSpec, NodeLabelStatusSpec};
 use osbuild_protocol::{NodeLabel, Refusal, Setting, SettingName};
@@ -13,7 +13,7 @@ pub const TYPE: SettingType = SettingType {
     names: names("NodeLabels", "NodeLabel"),
     columns: &[KEY, VALUE],
     status_names: names("NodeLabelStatuses", "NodeLabelStatus"),
-    status_columns: &[KEY, VALUE, SET, column("Set by", "{.setBy}"), ERROR],
+    status_columns: &[KEY, VALUE, SET, SET_BY, ERROR],
     // Workloads choose their nodes by labels.
     writer: Role::Admin,
     may_disconnect: false,
@@ -46,7 +46,7 @@ impl HostSpec for NodeLabelSpec {
 
 fn statuses(report: &Report) -> BTreeMap<String, Spec> {
     let all = registered(report, named).into_iter();
-    all.map(|(id, Registered { spec, set, set_by, error, version })| {
+    all.map(|(id, Registered { spec, set, set_by, error, version, .. })| {
         let NodeLabelSpec { key, value } = spec;
         let status = NodeLabelStatusSpec { key, value, set, set_by, error, version };
         (id, spec::both(&status))

@@ -2,7 +2,7 @@
 
 use super::registered::{Registered, registered};
 use super::spec::{self, HostSpec};
-use super::{ERROR, Report, SET, SettingType, column, names};
+use super::{ERROR, Report, SET, SET_BY, SettingType, column, names};
 use crate::access::Role;
 use osbuild_cosi::v1::{NodeTaintSpec, NodeTaintStatusSpec};
 use osbuild_protocol::{NodeTaint, Refusal, Setting, SettingName};
@@ -13,7 +13,7 @@ pub const TYPE: SettingType = SettingType {
     names: names("NodeTaints", "NodeTaint"),
     columns: &[KEY, VALUE, EFFECT],
     status_names: names("NodeTaintStatuses", "NodeTaintStatus"),
-    status_columns: &[KEY, VALUE, EFFECT, SET, column("Set by", "{.setBy}"), ERROR],
+    status_columns: &[KEY, VALUE, EFFECT, SET, SET_BY, ERROR],
     // A taint keeps pods from the node, or evicts them.
     writer: Role::Admin,
     may_disconnect: false,
@@ -52,7 +52,7 @@ impl HostSpec for NodeTaintSpec {
 
 fn statuses(report: &Report) -> BTreeMap<String, Spec> {
     let all = registered(report, named).into_iter();
-    all.map(|(id, Registered { spec, set, set_by, error, version })| {
+    all.map(|(id, Registered { spec, set, set_by, error, version, .. })| {
         let NodeTaintSpec { key, value, effect } = spec;
         let status = NodeTaintStatusSpec { key, value, effect, set, set_by, error, version };
         (id, spec::both(&status))

@@ -9,6 +9,8 @@ use osbuild_protocol::{Observed, Setting, SettingName};
 pub struct Registered<S> {
     /// As the resource asks for it; without a resource, with the value that the node has.
     pub spec: S,
+    /// The value that the node has, in the words of `init`; empty without one.
+    pub current: String,
     /// Whether the node has it.
     pub set: bool,
     /// The source that is in effect, or empty.
@@ -34,6 +36,7 @@ fn of_resource<S: HostSpec>(report: &Report, wanted: &Wanted) -> (String, Regist
     let observed = wanted.settings.iter().find_map(|setting| report.observed(&setting.name()));
     let registered = Registered {
         spec: S::of(&wanted.settings),
+        current: observed.map(|observed| observed.current.clone()).unwrap_or_default(),
         set: report.is_set(wanted),
         set_by: observed.map(source).unwrap_or_default(),
         error: report.error(wanted),
@@ -45,6 +48,7 @@ fn of_resource<S: HostSpec>(report: &Report, wanted: &Wanted) -> (String, Regist
 fn other<S: HostSpec>(observed: &Observed, (id, named): (String, S)) -> (String, Registered<S>) {
     let current = Setting::parse(&format!("{} {}", observed.name, observed.current)).ok();
     let registered = Registered {
+        current: observed.current.clone(),
         set: current.is_some() && observed.error.is_empty(),
         spec: current.map_or(named, |setting| S::of(&[setting])),
         set_by: source(observed),

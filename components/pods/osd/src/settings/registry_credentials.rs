@@ -2,7 +2,7 @@
 //! the token is kept apart from both forms of the spec.
 
 use super::spec;
-use super::{ERROR, Report, SET, SettingType, Wanted, column, names};
+use super::{ERROR, Report, SET, SET_BY, SettingType, Wanted, column, names};
 use crate::access::Role;
 use osbuild_cosi::v1::{RegistryCredentialSpec, RegistryCredentialStatusSpec};
 use osbuild_protocol::{
@@ -16,7 +16,7 @@ pub const TYPE: SettingType = SettingType {
     names: names("RegistryCredentials", "RegistryCredential"),
     columns: &[REGISTRY, USERNAME],
     status_names: names("RegistryCredentialStatuses", "RegistryCredentialStatus"),
-    status_columns: &[REGISTRY, USERNAME, SET, column("Set by", "{.setBy}"), ERROR],
+    status_columns: &[REGISTRY, USERNAME, SET, SET_BY, ERROR],
     // Every pod of the node gets the images that the credentials are good for.
     writer: Role::Admin,
     may_disconnect: false,

@@ -2,7 +2,7 @@
 
 use super::certificates;
 use super::spec::{self, HostSpec};
-use super::{ERROR, Report, SET, SettingType, Wanted, column, names};
+use super::{ERROR, Report, SET, SET_BY, SettingType, Wanted, column, names};
 use crate::access::Role;
 use osbuild_cosi::v1::{RegistryHost, RegistryMirrorSpec, RegistryMirrorStatusSpec};
 use osbuild_protocol::{
@@ -16,7 +16,7 @@ pub const TYPE: SettingType = SettingType {
     names: names("RegistryMirrors", "RegistryMirror"),
     columns: &[REGISTRY, MIRRORS, SERVER],
     status_names: names("RegistryMirrorStatuses", "RegistryMirrorStatus"),
-    status_columns: &[REGISTRY, MIRRORS, SERVER, SET, column("Set by", "{.setBy}"), ERROR],
+    status_columns: &[REGISTRY, MIRRORS, SERVER, SET, SET_BY, ERROR],
     // A mirror that resolves tags chooses the programs that pods run.
     writer: Role::Admin,
     may_disconnect: false,

@@ -1,12 +1,13 @@
 //! `Routes.osbuild`: static routes.
 
+use super::registered::{Registered, registered};
 use super::spec::{self, HostSpec};
-use super::{ERROR, Report, SET, SettingType, Wanted, column, names};
+use super::{ERROR, Report, SET, SET_BY, SettingType, column, names};
 use crate::access::Role;
 use osbuild_cosi::v1::{RouteSettingStatusSpec, RouteSpec};
 use osbuild_protocol::{
-    LinkName, Metric, NetworkKind, NetworkSetting, Refusal, RouteTable, Setting, SettingName,
-    StaticRoute, Subnet,
+    LinkName, Metric, NetworkKind, NetworkName, NetworkSetting, Refusal, RouteTable, Setting,
+    SettingName, StaticRoute, Subnet,
 };
 use osbuild_resources::{PrintColumn, Spec};
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ pub const TYPE: SettingType = SettingType {
     names: names("Routes", "Route"),
     columns: &[DESTINATION, GATEWAY, LINK, METRIC, TABLE],
     status_names: names("RouteSettingStatuses", "RouteSettingStatus"),
-    status_columns: &[DESTINATION, GATEWAY, LINK, METRIC, TABLE, SET, ERROR],
+    status_columns: &[DESTINATION, GATEWAY, LINK, METRIC, TABLE, SET, SET_BY, ERROR],
     // A client that sets a route can read the traffic, and answer in place of other machines.
     writer: Role::Admin,
     may_disconnect: true,
@@ -66,22 +67,33 @@ impl HostSpec for RouteSpec {
     }
 }
 
-/// A status for each resource, with its identifier.
+/// A status for each resource, with its identifier, and for each other route, with its subnet,
+/// metric and table.
 fn statuses(report: &Report) -> BTreeMap<String, Spec> {
-    let status = |wanted: &Wanted| {
-        let RouteSpec { destination, gateway, link, metric, table } =
-            RouteSpec::of(&wanted.settings);
-        let status = RouteSettingStatusSpec {
-            destination,
-            gateway,
-            link,
-            metric,
-            table,
-            set: report.is_set(wanted),
-            error: report.error(wanted),
-            version: wanted.version.clone(),
+    let all = registered(report, |name| {
+        let SettingName::Network(NetworkName::Route(subnet, metric, table)) = name else {
+            return None;
         };
-        (wanted.id.clone(), spec::both(&status))
-    };
-    report.wanted.iter().map(status).collect()
+        let (metric, table) = (metric.number(), table.number());
+        let destination = subnet.to_string();
+        let id = format!("{destination}-{metric}-{table}");
+        Some((id, RouteSpec { destination, metric, table, ..RouteSpec::default() }))
+    });
+    all.into_iter().map(|(id, found)| (id, spec::both(&shown(found)))).collect()
+}
+
+fn shown(found: Registered<RouteSpec>) -> RouteSettingStatusSpec {
+    let Registered { spec, set, set_by, error, version, .. } = found;
+    let RouteSpec { destination, gateway, link, metric, table } = spec;
+    RouteSettingStatusSpec {
+        destination,
+        gateway,
+        link,
+        metric,
+        table,
+        set,
+        set_by,
+        error,
+        version,
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::registered::{Registered, registered};
 use super::spec::{self, HostSpec};
-use super::{ERROR, Report, SET, SettingType, column, names};
+use super::{ERROR, Report, SET, SET_BY, SettingType, column, names};
 use crate::access::Role;
 use osbuild_cosi::v1::{RoutingRuleSpec, RoutingRuleStatusSpec};
 use osbuild_protocol::{
@@ -16,19 +16,7 @@ pub const TYPE: SettingType = SettingType {
     names: names("RoutingRules", "RoutingRule"),
     columns: &[FAMILY, PRIORITY, FROM, TO, IIF, OIF, FWMARK, TABLE],
     status_names: names("RoutingRuleStatuses", "RoutingRuleStatus"),
-    status_columns: &[
-        FAMILY,
-        PRIORITY,
-        FROM,
-        TO,
-        IIF,
-        OIF,
-        FWMARK,
-        TABLE,
-        SET,
-        column("Set by", "{.setBy}"),
-        ERROR,
-    ],
+    status_columns: &[FAMILY, PRIORITY, FROM, TO, IIF, OIF, FWMARK, TABLE, SET, SET_BY, ERROR],
     // As a route does, a rule leads packets elsewhere.
     writer: Role::Admin,
     may_disconnect: true,
@@ -107,7 +95,7 @@ fn statuses(report: &Report) -> BTreeMap<String, Spec> {
 }
 
 fn shown(found: Registered<RoutingRuleSpec>) -> RoutingRuleStatusSpec {
-    let Registered { spec, set, set_by, error, version } = found;
+    let Registered { spec, set, set_by, error, version, .. } = found;
     let RoutingRuleSpec { family, priority, table, from, to, iif, oif, fwmark } = spec;
     RoutingRuleStatusSpec {
         family,

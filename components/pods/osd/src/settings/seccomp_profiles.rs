@@ -2,7 +2,7 @@
 
 use super::registered::{Registered, registered};
 use super::spec::{self, HostSpec};
-use super::{ERROR, Report, SET, SettingType, column, names};
+use super::{ERROR, Report, SET, SET_BY, SettingType, column, names};
 use crate::access::Role;
 use osbuild_abi::paths::SECCOMP_LINK;
 use osbuild_cosi::v1::{
@@ -19,13 +19,7 @@ pub const TYPE: SettingType = SettingType {
     names: names("SeccompProfiles", "SeccompProfile"),
     columns: &[NAME, column("Default action", "{.defaultAction}")],
     status_names: names("SeccompProfileStatuses", "SeccompProfileStatus"),
-    status_columns: &[
-        NAME,
-        column("Localhost profile", "{.localhostProfile}"),
-        SET,
-        column("Set by", "{.setBy}"),
-        ERROR,
-    ],
+    status_columns: &[NAME, column("Localhost profile", "{.localhostProfile}"), SET, SET_BY, ERROR],
     // One that allows everything takes a protection from the pods that name it.
     writer: Role::Admin,
     may_disconnect: false,
@@ -93,7 +87,7 @@ fn syscalls(rule: &SeccompRule) -> SeccompSyscalls {
 
 fn statuses(report: &Report) -> BTreeMap<String, Spec> {
     let all = registered(report, named).into_iter();
-    all.map(|(id, Registered { spec, set, set_by, error, version })| {
+    all.map(|(id, Registered { spec, set, set_by, error, version, .. })| {
         let SeccompProfileSpec { name, .. } = spec;
         let folder = SECCOMP_LINK.rsplit('/').next().unwrap_or_default();
         let localhost_profile = format!("{folder}/{name}.json");

@@ -1,7 +1,7 @@
 //! `Swaps.osbuild`: swap in compressed memory.
 
 use super::spec::{self, HostSpec};
-use super::{ERROR, NODE, Report, SettingType, column, names};
+use super::{ERROR, NODE, Report, SET_BY, SettingType, column, names};
 use crate::access::Role;
 use osbuild_cosi::v1::{SwapSpec, SwapStatusSpec};
 use osbuild_protocol::{Refusal, Setting, SettingName, Swap, SwapSize, SwapState};
@@ -20,7 +20,7 @@ pub const TYPE: SettingType = SettingType {
         column("Bytes", "{.bytes}"),
         column("Used bytes", "{.usedBytes}"),
         column("Memory bytes", "{.memoryBytes}"),
-        column("Set by", "{.setBy}"),
+        SET_BY,
         ERROR,
     ],
     // It takes memory and processor time from all that runs on the node.

@@ -1,7 +1,7 @@
 //! `SystemImages.osbuild`: images of containers that the node keeps.
 
 use super::spec::{self, HostSpec};
-use super::{ERROR, Report, SettingType, Wanted, column, names};
+use super::{ERROR, Report, SET_BY, SettingType, Wanted, column, names};
 use crate::access::Role;
 use osbuild_cosi::v1::{SystemImageSpec, SystemImageStatusSpec};
 use osbuild_protocol::{
@@ -19,7 +19,7 @@ pub const TYPE: SettingType = SettingType {
         column("Kept", "{.kept}"),
         column("Digest", "{.digest}"),
         column("Bytes", "{.bytes}"),
-        column("Set by", "{.setBy}"),
+        SET_BY,
         ERROR,
     ],
     // It takes room on DATA that the kubelet cannot make free, and pods may start from it.

@@ -2,7 +2,7 @@
 
 use super::certificates;
 use super::spec::{self, HostSpec};
-use super::{ERROR, Report, SET, SettingType, Wanted, column, names};
+use super::{ERROR, Report, SET, SET_BY, SettingType, Wanted, column, names};
 use crate::access::Role;
 use osbuild_cosi::v1::{TrustedRootSpec, TrustedRootStatusSpec};
 use osbuild_protocol::{
@@ -15,13 +15,7 @@ pub const TYPE: SettingType = SettingType {
     names: names("TrustedRoots", "TrustedRoot"),
     columns: &[NAME],
     status_names: names("TrustedRootStatuses", "TrustedRootStatus"),
-    status_columns: &[
-        NAME,
-        column("Subject", "{.subject[:]}"),
-        SET,
-        column("Set by", "{.setBy}"),
-        ERROR,
-    ],
+    status_columns: &[NAME, column("Subject", "{.subject[:]}"), SET, SET_BY, ERROR],
     // The owner of the key of an authority can be each registry, with the images of all pods.
     writer: Role::Admin,
     may_disconnect: false,

@@ -1,7 +1,7 @@
 //! `Volumes.osbuild`: disks beside the node's own and folders of DATA, for pods.
 
 use super::spec::{self, HostSpec};
-use super::{ERROR, Report, SettingType, Wanted, column, names};
+use super::{ERROR, Report, SET_BY, SettingType, Wanted, column, names};
 use crate::access::Role;
 use osbuild_abi::paths::VOLUME_MOUNTS;
 use osbuild_cosi::v1::{VolumeDisk, VolumeSpec, VolumeStatusSpec};
@@ -22,7 +22,7 @@ pub const TYPE: SettingType = SettingType {
         column("Path", "{.path}"),
         column("Device", "{.device}"),
         column("Bytes", "{.bytes}"),
-        column("Set by", "{.setBy}"),
+        SET_BY,
         ERROR,
     ],
     // A disk that is blank gets a file system, and the kernel reads one that was made elsewhere.

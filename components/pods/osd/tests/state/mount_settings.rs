@@ -42,7 +42,8 @@ async fn the_examples_of_the_engine_apply_unchanged() {
     let status = "source: tmpfs\ntarget: /tmp\ntype: tmpfs\noptions: []\nmounted: true\n\
                   setBy: api\nversion: \"1\"\n";
     becomes(client, "MountStatuses.osbuild", "tmp", status).await;
-    let status = "key: kernel.domainname\nvalue: cosi.dev\ncurrent: cosi.dev\nversion: \"1\"\n";
+    let status = "key: kernel.domainname\nvalue: cosi.dev\ncurrent: cosi.dev\nversion: \"1\"\n\
+                  setBy: api\n";
     becomes(client, "KernelParameterStatuses.osbuild", "domainname", status).await;
 }
 

@@ -175,25 +175,31 @@ async fn addresses_routes_and_links_reach_init_and_have_statuses() {
         (
             "AddressSettingStatuses.osbuild",
             "a",
-            "link: eth0\naddress: 192.0.2.7/24\nset: true\nversion: \"1\"\n".to_owned(),
+            "link: eth0\naddress: 192.0.2.7/24\nset: true\nversion: \"1\"\n\
+             setBy: api\n"
+                .to_owned(),
         ),
         (
             "RouteSettingStatuses.osbuild",
             "r",
             format!(
                 "destination: 0.0.0.0/0\ngateway: \"192.0.2.1\"\nlink: eth0\nmetric: 512\n\
-                 set: false\nerror: {UNREACHABLE}\nversion: \"1\"\n"
+                 set: false\nerror: {UNREACHABLE}\nversion: \"1\"\nsetBy: api\n"
             ),
         ),
         (
             "LinkSettingStatuses.osbuild",
             "l",
-            "link: eth0\nmtu: 1400\ndhcp: false\nset: true\nversion: \"1\"\nstate: up\n".to_owned(),
+            "link: eth0\nmtu: 1400\ndhcp: false\nset: true\nversion: \"1\"\nstate: up\n\
+             setBy: api\n"
+                .to_owned(),
         ),
         (
             "LinkSettingStatuses.osbuild",
             "v",
-            "link: eth0.5\nset: true\nversion: \"1\"\nvlan:\n  id: 5\n  parent: eth0\n".to_owned(),
+            "link: eth0.5\nset: true\nversion: \"1\"\nvlan:\n  id: 5\n  parent: eth0\n\
+             setBy: api\n"
+                .to_owned(),
         ),
     ] {
         let mut last = String::new();

@@ -3,21 +3,23 @@
 mod wireguard;
 
 use super::spec::{self, HostSpec};
-use super::{ERROR, Report, SET, SettingType, Wanted, column, names};
+use super::{ERROR, Report, SET, SET_BY, SettingType, column, names};
 use crate::access::Role;
 use osbuild_cosi::v1::{BondLink, BridgeLink, LinkSettingStatusSpec, LinkSpec, VlanLink};
 use osbuild_protocol::{
     Bond, BondOptions, Bridge, LinkState, MadeLink, NetworkKind, NetworkName, NetworkSetting,
-    Refusal, Setting, SettingName, Vlan, VlanProtocol, link_conflicts,
+    Observed, Refusal, Setting, SettingName, Vlan, VlanProtocol, link_conflicts,
 };
 use osbuild_resources::{PrintColumn, Spec};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub const TYPE: SettingType = SettingType {
     names: names("Links", "Link"),
     columns: &[LINK, STATE, MTU, DHCP, VLAN, BRIDGE, BOND, PORT],
     status_names: names("LinkSettingStatuses", "LinkSettingStatus"),
-    status_columns: &[LINK, STATE, MTU, DHCP, VLAN, BRIDGE, BOND, PUBLIC_KEY, PORT, SET, ERROR],
+    status_columns: &[
+        LINK, STATE, MTU, DHCP, VLAN, BRIDGE, BOND, PUBLIC_KEY, PORT, SET, SET_BY, ERROR,
+    ],
     // A node without DHCP, or with an MTU that its switch drops, is off the network.
     writer: Role::Admin,
     may_disconnect: true,
@@ -139,43 +141,74 @@ fn conflict(settings: &[Setting]) -> Option<String> {
     link_conflicts(links).into_values().next()
 }
 
-/// A status for each resource, with its identifier, and for each link of WireGuard of the document,
-/// with its name.
+/// A status for each resource, with its identifier, and for each other link that a source
+/// configures, with its name.
 fn statuses(report: &Report) -> BTreeMap<String, Spec> {
-    let links = report.wanted.iter().map(|wanted| (LinkSpec::of(&wanted.settings), wanted));
-    let links: Vec<(LinkSpec, &Wanted)> = links.collect();
-    let state = |link: &str| {
-        let mut states = report.wireguard.iter();
-        states.find(|state| state.link.as_str() == link).map(wireguard::status)
-    };
-    let others = report.others(TYPE.covers).filter_map(|observed| {
-        let SettingName::Network(NetworkName::Made(link)) = &observed.name else { return None };
-        let status = LinkSettingStatusSpec {
-            link: link.to_string(),
-            set: !observed.current.is_empty(),
-            error: observed.error.clone(),
-            wireguard: Some(state(link.as_str())?),
-            ..LinkSettingStatusSpec::default()
-        };
-        Some((link.to_string(), spec::both(&status)))
-    });
-    let of_resources = links.iter().map(|(found, wanted)| {
-        let LinkSpec { link, mtu, dhcp, vlan, bridge, bond, wireguard, state: up_or_down } =
-            found.clone();
+    let of_resources = report.wanted.iter().map(|wanted| {
+        let names: Vec<SettingName> = wanted.settings.iter().map(Setting::name).collect();
+        let observed = report.observed.iter().filter(|observed| names.contains(&observed.name));
         let status = LinkSettingStatusSpec {
             set: report.is_set(wanted),
+            set_by: sources(observed),
             error: report.error(wanted),
             version: wanted.version.clone(),
-            wireguard: wireguard.and_then(|_| state(&link)),
-            link,
-            state: up_or_down,
-            mtu,
-            dhcp,
-            vlan,
-            bridge,
-            bond,
+            ..shown(report, LinkSpec::of(&wanted.settings))
         };
-        (wanted.id.clone(), spec::both(&status))
+        (wanted.id.clone(), status)
     });
-    others.chain(of_resources).collect()
+    let mut others: BTreeMap<String, Vec<&Observed>> = BTreeMap::new();
+    for observed in report.others(TYPE.covers) {
+        if let SettingName::Network(
+            NetworkName::Mtu(link)
+            | NetworkName::Dhcp(link)
+            | NetworkName::State(link)
+            | NetworkName::Made(link),
+        ) = &observed.name
+        {
+            others.entry(link.to_string()).or_default().push(observed);
+        }
+    }
+    let others = others.into_iter().map(|(link, observed)| {
+        // A tunnel is shown without its keys, and then is none that could be set.
+        let current = observed.iter().filter_map(|observed| {
+            Setting::parse(&format!("{} {}", observed.name, observed.current)).ok()
+        });
+        let current: Vec<Setting> = current.collect();
+        let errors = observed.iter().map(|observed| observed.error.as_str());
+        let errors: Vec<&str> = errors.filter(|error| !error.is_empty()).collect();
+        let status = LinkSettingStatusSpec {
+            set: errors.is_empty() && observed.iter().all(|one| !one.current.is_empty()),
+            set_by: sources(observed.iter().copied()),
+            error: errors.join("; "),
+            ..shown(report, LinkSpec { link: link.clone(), ..LinkSpec::of(&current) })
+        };
+        (link, status)
+    });
+    let all = others.chain(of_resources);
+    all.map(|(id, status)| (id, spec::both(&status))).collect()
+}
+
+/// The fields of a link, and the state of its tunnel, if it is one of WireGuard.
+fn shown(report: &Report, spec: LinkSpec) -> LinkSettingStatusSpec {
+    let LinkSpec { link, mtu, dhcp, vlan, bridge, bond, state, .. } = spec;
+    let tunnel = report.wireguard.iter().find(|state| state.link.as_str() == link);
+    let wireguard = tunnel.map(wireguard::status);
+    LinkSettingStatusSpec {
+        link,
+        mtu,
+        dhcp,
+        vlan,
+        bridge,
+        bond,
+        state,
+        wireguard,
+        ..LinkSettingStatusSpec::default()
+    }
+}
+
+/// The sources of settings, each once.
+fn sources<'a>(observed: impl Iterator<Item = &'a Observed>) -> String {
+    let sources: BTreeSet<&str> =
+        observed.filter_map(|observed| Some(observed.source?.name())).collect();
+    sources.into_iter().collect::<Vec<_>>().join(",")
 }

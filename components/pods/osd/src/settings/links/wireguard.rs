@@ -170,7 +170,7 @@ mod tests {
             format!(
                 "link: wg0\nset: true\nversion: \"\"\nwireguard:\n  publicKey: {PEER}\n  \
                  listenPort: 9\n  peers:\n  - publicKey: {PEER}\n    \
-                 lastHandshake: \"1970-01-01T00:01:00Z\"\n"
+                 lastHandshake: \"1970-01-01T00:01:00Z\"\nsetBy: document\n"
             )
         );
     }

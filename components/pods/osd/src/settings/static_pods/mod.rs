@@ -3,7 +3,7 @@
 mod message;
 
 use super::spec::{self, HostSpec};
-use super::{ERROR, Report, SET, SettingType, Wanted, column, names};
+use super::{ERROR, Report, SET, SET_BY, SettingType, Wanted, column, names};
 use crate::access::Role;
 use osbuild_cosi::v1::{StaticPodSpec, StaticPodStatusSpec};
 use osbuild_protocol::{Observed, PodName, Refusal, Setting, SettingName, StaticPod};
@@ -20,7 +20,7 @@ pub const TYPE: SettingType = SettingType {
         column("Running", "{.running}"),
         column("Restarts", "{.restarts}"),
         column("Reason", "{.reason}"),
-        column("Set by", "{.setBy}"),
+        SET_BY,
         ERROR,
     ],
     // A pod runs programs, with rights on the node where the recipe allows them.
