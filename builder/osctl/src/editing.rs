@@ -1,8 +1,9 @@
 //! The text of a resource in an editor.
 
 use crate::error::printable;
+use osbuild_cosi::text_mistake;
 use serde::Deserialize;
-use serde_json::{Number, Value};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// A resource, as written in the text of an editor.
@@ -27,8 +28,7 @@ impl Document {
     /// # Errors
     /// It is none, or a text in it would not stay as it is written: why.
     pub fn read(text: &str, secrets: &[String]) -> Result<Document, String> {
-        // The node reads documents in the same way. Of a number or a boolean only its value is
-        // known further on, and not how it is written.
+        // The node reads documents in the same way.
         let options = serde_saphyr::options! {
             strict_booleans: true,
             leading_zero_numbers_as_strings: true,
@@ -36,15 +36,10 @@ impl Document {
         };
         let document: Document = serde_saphyr::from_str_with_options(text, options)
             .map_err(|error| error.without_snippet().to_string())?;
-        if let Some(field) = secrets.iter().find(|field| !is_text(&document.spec, field)) {
-            return Err(format!("`{field}` is secret: a text in quotes"));
+        match text_mistake(&document.spec, secrets) {
+            Some(mistake) => Err(mistake),
+            None => Ok(document),
         }
-        if let Some(number) = fraction(&document.spec) {
-            return Err(format!(
-                "no field takes a number such as {number}: write a text in quotes"
-            ));
-        }
-        Ok(document)
     }
 
     /// Refuses a document of another resource than the one that is edited.
@@ -66,29 +61,6 @@ impl Document {
     /// Its spec as YAML.
     pub fn spec_yaml(&self) -> String {
         serde_saphyr::to_string(&self.spec).expect("what was read from YAML can be written")
-    }
-}
-
-/// Whether the field with this path has a text, if it is there: in a list, each of them.
-fn is_text(value: &Value, path: &str) -> bool {
-    if let Value::Array(all) = value {
-        return all.iter().all(|one| is_text(one, path));
-    }
-    let (field, rest) = path.split_once('.').unwrap_or((path, ""));
-    match (value.get(field), rest) {
-        (None, _) => true,
-        (Some(found), "") => found.is_string(),
-        (Some(found), rest) => is_text(found, rest),
-    }
-}
-
-/// The first number in the value that is not whole.
-fn fraction(value: &Value) -> Option<&Number> {
-    match value {
-        Value::Number(number) => number.is_f64().then_some(number),
-        Value::Array(all) => all.iter().find_map(fraction),
-        Value::Object(fields) => fields.values().find_map(fraction),
-        _ => None,
     }
 }
 

@@ -2,9 +2,10 @@
 
 use crate::client_type::ClientType;
 use crate::yaml;
+use osbuild_cosi::text_mistake;
 use osbuild_resources::{Key, Labels, Spec};
 use serde::Deserialize;
-use serde_json::{Number, Value};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The values of two keys that COSI's engine of 2021 writes.
@@ -76,42 +77,13 @@ impl Document {
             }
         }
         let key = Key::new(kind, &id).map_err(|error| error.to_string())?;
-        // A number has lost its form, such as a leading `+`.
-        if let Some(field) = one.secrets().into_iter().find(|field| !is_text(&spec, field)) {
-            return Err(format!("`{field}` is secret: a text in quotes"));
-        }
-        if let Some(number) = fraction(&spec) {
-            return Err(format!(
-                "no field takes a number such as {number}: write a text in quotes"
-            ));
+        if let Some(mistake) = text_mistake(&spec, one.secrets()) {
+            return Err(mistake);
         }
         let yaml = serde_saphyr::to_string(&spec).map_err(|error| error.to_string())?;
         let written = Spec { yaml, ..Spec::default() };
         let spec = one.check_written(&id, &written, stored(&key).as_ref())?.spec;
         Ok(Draft { key, labels, annotations, spec })
-    }
-}
-
-/// Whether the field with this path has a text, if it is there: in a list, each of them.
-fn is_text(value: &Value, path: &str) -> bool {
-    if let Value::Array(all) = value {
-        return all.iter().all(|one| is_text(one, path));
-    }
-    let (field, rest) = path.split_once('.').unwrap_or((path, ""));
-    match (value.get(field), rest) {
-        (None, _) => true,
-        (Some(found), "") => found.is_string(),
-        (Some(found), rest) => is_text(found, rest),
-    }
-}
-
-/// The first number in the value that is not whole. `1.10` is `1.1` in it.
-fn fraction(value: &Value) -> Option<&Number> {
-    match value {
-        Value::Number(number) => number.is_f64().then_some(number),
-        Value::Array(all) => all.iter().find_map(fraction),
-        Value::Object(fields) => fields.values().find_map(fraction),
-        _ => None,
     }
 }
 

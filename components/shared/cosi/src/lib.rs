@@ -2,18 +2,21 @@
 //!
 //! Packages, names and field numbers of `cosi` are those of COSI's specification, so any client of
 //! it speaks with ours. The messages of `osbuild.v1` are YAML, too. The crate has no behaviour of
-//! its own, but for [`spec_message`], which finds the message of a type.
+//! its own, but for [`spec_message`], which finds the message of a type, and [`text_mistake`], which
+//! checks what people write.
 
 #![forbid(unsafe_code)]
 
 mod events;
 mod redacted;
 mod spec_message;
+mod written;
 mod yaml;
 
 include!("secrets.rs");
 
 pub use spec_message::spec_message;
+pub use written::text_mistake;
 
 /// The package `cosi.resource`: resources, and the service `State` that keeps them.
 #[allow(missing_docs, reason = "the comments of the .proto files are the documentation")]
