@@ -103,6 +103,17 @@ pub fn has_counted_starts(
     spec_is(node, GOOD.0, "so is the resource", outcome)
 }
 
+/// A release whose `osd` never starts: the node has its address, as the probe answers, and the
+/// settings that were good.
+pub fn needs_no_osd(node: &Node, outcome: &mut Outcome) -> Result<()> {
+    let within = node.becomes(RESOLV_CONF, GOOD.1)?;
+    let claim = "a node whose osd never starts has its address and its settings";
+    outcome.check(claim, within.is_some(), String::new);
+    let answer = node.configure("GetTry", &json!({}));
+    outcome.check("nothing answers in its place", answer.is_err(), || format!("{answer:?}"));
+    Ok(())
+}
+
 fn spec_is(node: &Node, spec: &str, claim: &str, outcome: &mut Outcome) -> Result<()> {
     let address = spec.rsplit(' ').next().unwrap_or_default();
     let found = node.resource_with(RESOLVERS.0, RESOLVERS.1, |yaml| yaml.contains(address))?;

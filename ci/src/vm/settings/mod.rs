@@ -66,6 +66,9 @@ pub const RECIPE: &str = "settings";
 const PODS: &str =
     "\n[pods]\nosd = { component = \"osd\" }\n\n[api]\nclients = \"keys/dev/api.crt\"\n";
 
+/// The manifest of `osd` in its project.
+const MANIFEST: &str = "components/pods/osd/pod.yaml";
+
 /// The CA of clients that it names.
 const CLIENTS: &str = "keys/dev/api.crt";
 
@@ -258,7 +261,8 @@ pub fn a_person_debugs_a_node(site: &Site) -> Result<Outcome> {
 }
 
 /// A node that does not get ready with its newest settings starts with those with which it was
-/// ready, and goes back to them. A node whose starts are interrupted does so, too.
+/// ready, and goes back to them. A node whose starts are interrupted does so, too. One whose `osd`
+/// never starts has its settings.
 pub fn a_node_goes_back_to_good_settings(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "goes-back")?;
     let (node, mut outcome) = (&lab.node, Outcome::default());
@@ -288,6 +292,12 @@ pub fn a_node_goes_back_to_good_settings(site: &Site) -> Result<Outcome> {
     }
     let mut running = lab.boot("uninterrupted")?;
     goes_back::has_counted_starts(node, &mut running, &mut outcome)?;
+    running.power_off()?;
+
+    lab.break_osd()?;
+    let running = lab.machine("without-osd")?.boot()?;
+    goes_back::needs_no_osd(node, &mut outcome)?;
+    running.power_off()?;
     outcome.summary = format!("{} claims", outcome.passed);
     Ok(outcome)
 }
@@ -345,6 +355,16 @@ impl<'a> Lab<'a> {
             stranger: free_port()?,
         };
         Ok(Lab { site, name, project, disk, node, osctl })
+    }
+
+    /// Gives the next boot a release whose `osd` never starts.
+    fn break_osd(&self) -> Result<()> {
+        let path = self.project.join(MANIFEST);
+        let cannot = || format!("cannot change `{}`", path.display());
+        let text = fs::read_to_string(&path).or_build(cannot)?;
+        let (own, broken) = ("image: localhost/osd:1\n", "command: [/gone]\n");
+        let changed = text.replacen(own, &format!("{own}      {broken}"), 1);
+        fs::write(&path, changed).or_build(cannot)
     }
 
     /// Boots the node, and waits for `osd`. `boot` distinguishes its log from those of its other
