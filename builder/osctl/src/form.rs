@@ -21,6 +21,8 @@ pub enum Form {
     Yaml,
     /// JSON.
     Json,
+    /// TOML.
+    Toml,
     /// TYPE/ID.
     Name,
     /// A line for each resource, made by a template.
@@ -40,7 +42,7 @@ impl ValueParserFactory for Form {
 }
 
 impl FormParser {
-    fn values() -> [PossibleValue; 6] {
+    fn values() -> [PossibleValue; 7] {
         [
             ("table", "A table for people"),
             ("wide", "The same, with owners, times and labels"),
@@ -50,6 +52,7 @@ impl FormParser {
                 "JSON: one object for a resource with its identifier, else a list; with `--watch` \
                  one object a line",
             ),
+            ("toml", "TOML: `[[resources]]` with the fields of JSON"),
             ("name", "TYPE/ID, one a line"),
             (
                 JSON_PATH,
@@ -79,6 +82,7 @@ impl TypedValueParser for FormParser {
             "wide" => Form::Wide,
             "yaml" => Form::Yaml,
             "json" => Form::Json,
+            "toml" => Form::Toml,
             "name" => Form::Name,
             _ => Form::Table,
         })
@@ -107,7 +111,7 @@ mod tests {
         assert!(matches!(form("jsonpath={.spec.x}"), Ok(Form::JsonPath(_))));
         let wrong = form("jsonpath={.spec").unwrap_err();
         assert!(wrong.to_string().contains("`{` without `}`"), "{wrong}");
-        assert!(form("toml").unwrap_err().to_string().contains("possible values"));
+        assert!(form("xml").unwrap_err().to_string().contains("possible values"));
         assert!(form("jsonpath=").is_err());
     }
 }

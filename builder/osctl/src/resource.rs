@@ -92,6 +92,38 @@ pub fn json(resource: &Resource) -> Value {
     })
 }
 
+/// All of a resource as an element of the array `resources` in TOML, which has no value for what a
+/// resource does not have.
+///
+/// # Errors
+/// It has a character that [`printable`] escapes: TOML has texts without escapes.
+pub fn toml(resource: &Resource) -> Result<String> {
+    let mut value = json(resource);
+    drop_null(&mut value);
+    let text = toml::to_string(&json!({ "resources": [value] }))
+        .map_err(|error| Error::failed("cannot write TOML").caused_by(&error))?;
+    if text.contains(|c| is_deceptive(c) && c != '\n' && c != '\t') {
+        let name = name(resource);
+        let error = Error::failed(format!("TOML does not show a character of `{name}`"));
+        return Err(error.hint("`-o json` shows it as an escape"));
+    }
+    Ok(text)
+}
+
+fn drop_null(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, value| !value.is_null());
+            fields.values_mut().for_each(drop_null);
+        }
+        Value::Array(all) => {
+            all.retain(|value| !value.is_null());
+            all.iter_mut().for_each(drop_null);
+        }
+        _ => {}
+    }
+}
+
 /// The same JSON without the characters that [`printable`] escapes. JSON has them in strings alone,
 /// where their escapes mean the same; those of ASCII but DEL it escapes itself.
 pub fn escaped_json(text: &str) -> String {
@@ -186,6 +218,19 @@ mod tests {
         let text = escaped_json(&format!("{:#}", json(&resource)));
         assert!(text.lines().all(|line| printable(line) == line), "{text}");
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), json(&resource));
+    }
+
+    #[test]
+    fn toml_has_what_json_has_and_nothing_for_null() {
+        let text = toml(&resource()).unwrap();
+        let read: toml::Value = toml::from_str(&[text.as_str(), text.as_str()].concat()).unwrap();
+        let mut expected = json(&resource());
+        drop_null(&mut expected);
+        let expected = json!({ "resources": [expected, expected] });
+        assert_eq!(serde_json::to_value(read).unwrap(), expected);
+        let mut deceptive = resource();
+        deceptive.metadata.as_mut().unwrap().labels.insert("a".into(), "\u{202e}b".into());
+        assert!(toml(&deceptive).unwrap_err().to_string().contains("does not show a character"));
     }
 
     #[test]

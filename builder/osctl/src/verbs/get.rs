@@ -34,7 +34,7 @@ pub async fn types(connection: &Connection, form: &Form) -> Result<Output> {
             let rows = definitions.into_iter().map(row);
             Ok(Output::Table(std::iter::once(titles).chain(rows).collect()))
         }
-        Form::Json | Form::Yaml | Form::JsonPath(_) => {
+        Form::Json | Form::Toml | Form::Yaml | Form::JsonPath(_) => {
             all(&definitions::resources(connection).await?, &[], form)
         }
     }
@@ -76,6 +76,11 @@ fn all(resources: &[Resource], columns: &Columns, form: &Form) -> Result<Output>
             Output::Lines(lines(&|one| template.apply(&resource::json(one))))
         }
         Form::Json => Output::Json(resources.iter().map(resource::json).collect()),
+        // Those of several nodes one after the other are TOML, too.
+        Form::Toml => {
+            let tables = resources.iter().map(resource::toml).collect::<Result<Vec<String>>>()?;
+            Output::Text(tables.join("\n"))
+        }
         Form::Yaml => {
             let documents =
                 resources.iter().map(resource::yaml).collect::<Result<Vec<String>>>()?;
@@ -158,6 +163,7 @@ impl<'a> Changes<'a> {
                 let json = json!({ "event": event, "resource": resource::json(resource) });
                 print_part(&(resource::escaped_json(&json.to_string()) + "\n"))
             }
+            Form::Toml => print_part(&format!("# {event}\n{}\n", resource::toml(resource)?)),
             Form::Yaml => print_part(&format!("# {event}\n{}---\n", resource::yaml(resource)?)),
         }
     }
