@@ -16,15 +16,51 @@ const SHOWN: usize = 20;
 /// error prints it far above the end.
 const KEPT: usize = 400;
 
-/// The number of bytes of a line that are kept. The file has the rest.
-const MAX_LINE: usize = 400;
+/// The number of bytes at the start and at the end of a line that are kept: cargo prints a whole
+/// command of rustc before the signal that ended it. The file has the rest.
+const MAX_START: usize = 400;
+const MAX_END: usize = 100;
+
+/// The mark between them.
+const LEFT_OUT: &str = " … ";
 
 pub(super) struct Log<'a> {
     path: PathBuf,
     file: File,
     step: &'a Step,
-    line: Vec<u8>,
+    line: Line,
     lines: VecDeque<String>,
+}
+
+/// What is kept of a line that has not ended.
+#[derive(Default)]
+struct Line {
+    start: Vec<u8>,
+    end: VecDeque<u8>,
+    is_short: bool,
+}
+
+impl Line {
+    fn push(&mut self, byte: u8) {
+        if self.start.len() < MAX_START {
+            self.start.push(byte);
+            return;
+        }
+        self.end.push_back(byte);
+        if self.end.len() > MAX_END {
+            self.end.pop_front();
+            self.is_short = true;
+        }
+    }
+
+    /// Its text without control characters.
+    fn text(self) -> String {
+        let mut bytes = self.start;
+        bytes.extend(if self.is_short { LEFT_OUT } else { "" }.bytes());
+        bytes.extend(self.end);
+        let text = String::from_utf8_lossy(&bytes);
+        text.chars().filter(|letter| !letter.is_control()).collect()
+    }
 }
 
 /// The file name of the log of an action, without its extension.
@@ -41,7 +77,7 @@ impl<'a> Log<'a> {
         fs::create_dir_all(directory).at("make the directory", directory)?;
         let path = directory.join(format!("{}.log", name_of(name)));
         let file = File::create(&path).at("write", &path)?;
-        Ok(Log { path, file, step, line: Vec::new(), lines: VecDeque::new() })
+        Ok(Log { path, file, step, line: Line::default(), lines: VecDeque::new() })
     }
 
     /// Appends output of the action.
@@ -50,8 +86,7 @@ impl<'a> Log<'a> {
         for byte in bytes {
             match byte {
                 b'\n' | b'\r' => self.end_line(),
-                _ if self.line.len() < MAX_LINE => self.line.push(*byte),
-                _ => {}
+                _ => self.line.push(*byte),
             }
         }
         Ok(())
@@ -81,11 +116,7 @@ impl<'a> Log<'a> {
 
     /// Ends the current line.
     pub(super) fn end_line(&mut self) {
-        let line: String = String::from_utf8_lossy(&self.line)
-            .chars()
-            .filter(|letter| !letter.is_control())
-            .collect();
-        self.line.clear();
+        let line = std::mem::take(&mut self.line).text();
         if line.trim().is_empty() {
             return;
         }
@@ -94,5 +125,28 @@ impl<'a> Log<'a> {
         if self.lines.len() > KEPT {
             self.lines.pop_front();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(line: &str) -> String {
+        let mut kept = Line::default();
+        line.bytes().for_each(|byte| kept.push(byte));
+        kept.text()
+    }
+
+    #[test]
+    fn a_long_line_keeps_its_start_and_its_end() {
+        let whole = "ä".repeat((MAX_START + MAX_END) / 2);
+        assert_eq!(text(&whole), whole);
+        let command = "--cfg a ".repeat(300);
+        let killed = text(&format!("rustc {command} (signal: 9, SIGKILL: kill)"));
+        assert!(killed.starts_with("rustc --cfg a "), "{killed}");
+        assert!(killed.contains(LEFT_OUT), "{killed}");
+        assert!(killed.ends_with(" (signal: 9, SIGKILL: kill)"), "{killed}");
+        assert!(killed.len() <= MAX_START + LEFT_OUT.len() + MAX_END, "{}", killed.len());
     }
 }
