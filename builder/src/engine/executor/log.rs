@@ -32,7 +32,7 @@ pub(super) struct Log<'a> {
     lines: VecDeque<String>,
 }
 
-/// What is kept of a line that has not ended.
+/// The kept bytes of a line that has not ended.
 #[derive(Default)]
 struct Line {
     start: Vec<u8>,

@@ -154,11 +154,7 @@ impl<'p> Resolver<'p> {
     fn plan(&mut self, name: &str, today: Date, strictness: Strictness) -> Option<Plan> {
         self.origins.clear();
         self.warnings.clear();
-        let Some(recipe) = RECIPES.read(self.project, name, &mut self.problems) else {
-            let absent = RECIPES.absent(self.project, name);
-            self.problems.push(absent);
-            return None;
-        };
+        let recipe = self.recipe(name)?;
         let board = self.named_board(&recipe);
         let architecture = board.as_ref().map(|(architecture, ..)| *architecture);
         let board_file = board.as_ref().map(|(.., file)| &file.value);
@@ -222,6 +218,15 @@ impl<'p> Resolver<'p> {
             warnings: std::mem::take(&mut self.warnings),
             lock: Unlocked,
         })
+    }
+
+    /// The recipe of this name. That there is none is a problem.
+    fn recipe(&mut self, name: &str) -> Option<Located<RecipeFile>> {
+        let recipe = RECIPES.read(self.project, name, &mut self.problems);
+        if recipe.is_none() {
+            self.problems.push(RECIPES.absent(self.project, name));
+        }
+        recipe
     }
 
     fn signing(&mut self, recipe: &RecipeFile) -> Option<Signing> {

@@ -7,7 +7,7 @@ use osbuild::error::Result;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// What the recipe sets. The image does not allow requests to set the second parameter.
+/// The section of the recipe. The image does not allow requests to set the second parameter.
 pub const NODE: &str = "
 [node.kernel-parameters]
 \"vm.dirty_ratio\" = 21

@@ -44,7 +44,7 @@ pub const APPARMOR_PROFILE: &str = "/usr/share/osbuild/apparmor-profile";
 /// The packages that the node is made of, in the format of [`crate::packages`].
 pub const PACKAGES: &str = "/usr/share/osbuild/packages";
 
-/// What `[node]` of the recipe sets, one setting on each line; missing if the recipe has none.
+/// The settings in `[node]` of the recipe, one on each line; missing if it has none.
 pub const IMAGE_SETTINGS: &str = "/usr/share/osbuild/settings";
 
 /// The message that the consoles of a node show above its summary; missing if the recipe has none.

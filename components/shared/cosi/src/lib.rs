@@ -2,8 +2,8 @@
 //!
 //! Packages, names and field numbers of `cosi` are those of COSI's specification, so any client of
 //! it speaks with ours. The messages of `osbuild.v1` are YAML, too. The crate has no behaviour of
-//! its own, but for [`spec_message`], which finds the message of a type, and [`text_mistake`], which
-//! checks what people write.
+//! its own, but for [`spec_message`], which finds the message of a type, and [`text_mistake`],
+//! which checks what people write.
 
 #![forbid(unsafe_code)]
 

@@ -1,10 +1,10 @@
-//! The texts of a spec that a person wrote in YAML. Of a number or a boolean only its value is known,
-//! and not how it was written, so `osd` and its clients refuse what would not stay as it is.
+//! The texts of a spec that a person wrote in YAML. Of a number or a boolean only its value is
+//! known, and not how it was written, so `osd` and its clients refuse what would not stay as it is.
 
 use serde_json::{Number, Value};
 
-/// Why a text in the spec would not stay as it is written, if one would not. `secrets` are the paths
-/// of fields that are secret.
+/// Why a text in the spec would not stay as it is written, if one would not. `secrets` are the
+/// paths of fields that are secret.
 pub fn text_mistake<S: AsRef<str>>(
     spec: &Value,
     secrets: impl IntoIterator<Item = S>,
