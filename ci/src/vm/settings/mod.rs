@@ -1,5 +1,6 @@
 //! The settings of a running node as resources: grpcurl writes them to its pod `osd`.
 
+mod all_kinds;
 mod bpf_programs;
 mod busybox;
 mod cni;
@@ -214,7 +215,8 @@ fn outlast_a_power_cut(lab: &Lab, images: &ImageServer, outcome: &mut Outcome) -
 
 /// `osctl` changes settings over the network, and ends the node. A change is tried, and taken back
 /// at its deadline, on request, when `osd` crashes or hangs, and with the power; unless it is
-/// confirmed. One that cuts the node off is taken back without being asked.
+/// confirmed. One that cuts the node off is taken back without being asked, and nothing is left of
+/// one that changes settings of 22 kinds.
 pub fn a_change_takes_itself_back(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "tries")?;
     lab.with_logs(takes_itself_back(&lab))
@@ -232,6 +234,7 @@ fn takes_itself_back(lab: &Lab) -> Result<Outcome> {
     let mut running = lab.boot("again")?;
     remote::finds_the_node_again(node, &lab.osctl, &mut outcome)?;
     cut_off::ends_although_nothing_takes_it_back(node, &lab.osctl, &mut running, &mut outcome)?;
+    all_kinds::leave_nothing(node, &mut outcome)?;
     tries::end(node, &mut running, &mut outcome)?;
     running.power_off()?;
 
