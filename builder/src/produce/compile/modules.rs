@@ -37,14 +37,24 @@ pub fn list(
 /// The options that another kernel could have as a module.
 fn tristate(kconfig: &str) -> BTreeSet<&str> {
     let (mut found, mut option) = (BTreeSet::new(), None);
+    // Each build reads all lines, and most of them are help.
     for line in kconfig.lines() {
-        if let Some(name) = declared(line) {
+        if line.starts_with([' ', '\t']) {
+            let text = line.trim_ascii_start();
+            let is_tristate = |start| text.strip_prefix(start).is_some_and(ends_word);
+            if is_tristate("tristate") || is_tristate("def_tristate") {
+                found.extend(option);
+            }
+        } else if let Some(name) = declared(line) {
             option = Some(name);
-        } else if let Some("tristate" | "def_tristate") = line.split_whitespace().next() {
-            found.extend(option);
         }
     }
     found
+}
+
+/// Whether a word ends where this text follows it.
+fn ends_word(rest: &str) -> bool {
+    rest.is_empty() || rest.starts_with([' ', '\t'])
 }
 
 /// The names of the modules that each of these options makes, with `_` for each `-`, from lines
