@@ -38,7 +38,7 @@ async fn a_tunnel_reaches_init_with_its_keys_which_nobody_reads_back() {
         "link: wg0\nset: true\nversion: \"1\"\nwireguard:\n  \
          publicKey: BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=\n  listenPort: 9\n  peers:\n  \
          - publicKey: {PEER}\n    endpoint: 192.0.2.1:9\n    \
-         lastHandshake: \"2026-09-21T14:13:20Z\"\n"
+         lastHandshake: \"2026-09-21T14:13:20Z\"\nsetBy: api\n"
     );
     let mut last = String::new();
     for _ in 0..ATTEMPTS {
