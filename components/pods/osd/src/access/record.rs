@@ -33,19 +33,18 @@ pub struct OpenCall {
     is_answered: bool,
 }
 
-/// Which lines about calls like one are written.
+/// Which calls get a line in the record. The texts name calls of which some get one.
 enum Lines {
-    /// Each: it was made by a caller that may change something with it.
+    /// Every call: its method may change something.
     Each,
-    /// Each that is about something that must be in the record, and some of the others, which are
-    /// about this.
+    /// Every call that has changed resources or has a [`Subject`], and some of the others.
     OfChanges(String),
-    /// Some of those about this.
+    /// Some of the calls.
     Some(String),
 }
 
 impl OpenCall {
-    /// A call of the method. Of calls that change nothing, the record does not have all.
+    /// A call of the method. The record leaves out some of the calls that change nothing.
     pub fn new(caller: &Caller, method: String, may_change: bool) -> OpenCall {
         let lines = match may_change {
             true => Lines::Each,
@@ -54,7 +53,7 @@ impl OpenCall {
         OpenCall { caller: caller.recorded(), method, lines, is_answered: false }
     }
 
-    /// A call of a plugin. The record does not have all: a plugin may make hundreds a second.
+    /// A call of a plugin. The record leaves out some: a plugin may make hundreds a second.
     pub fn of_plugin(plugin: &str, method: String) -> OpenCall {
         let caller = format!("plugin {plugin:?}");
         let lines = Lines::Some(format!("calls of {caller}"));
@@ -81,7 +80,8 @@ impl OpenCall {
     }
 }
 
-/// Nobody can tell from here how far the call went, so the record says no more than that.
+/// The server does not know how far the call went, so the line says that it was aborted, perhaps
+/// after a change.
 impl Drop for OpenCall {
     fn drop(&mut self) {
         if !self.is_answered {
@@ -125,7 +125,8 @@ pub fn write(line: &str) {
     lines().add(line);
 }
 
-/// The same for one of many lines about something, which do not push others out of the log.
+/// Writes a line that is one of many `about` the same, as often as keeps them from pushing other
+/// lines out of the log.
 fn write_some(about: &str, line: String) {
     static PACES: Mutex<LinePaces> = Mutex::new(LinePaces::new());
     let mut paces = PACES.lock().unwrap_or_else(PoisonError::into_inner);

@@ -18,7 +18,7 @@ pub const MAX_LINE: usize = 64 << 10;
 #[derive(Debug)]
 pub struct Lines {
     form: Form,
-    /// The lines of which the last part is missing, one for each stream at most.
+    /// The first parts of lines whose last part has not been read, one line for each stream at most.
     begun: Vec<LogLine>,
 }
 
@@ -28,13 +28,14 @@ impl Lines {
         Lines { form, begun: Vec::new() }
     }
 
-    /// The lines whose last part is missing, if no part comes any more. containerd marks text as a
-    /// part, too, if a container ends without the end of its last line.
+    /// Ends the log, and returns the lines whose last part is missing: containerd marks the last
+    /// line of a container as a part if the container has not ended it.
     pub fn finish(&mut self) -> Vec<LogLine> {
         std::mem::take(&mut self.begun)
     }
 
-    /// Reads a line of the file, without its end. Returns the line of the log that is whole then.
+    /// Reads a line of the file, without its line end. Returns the line of the log that it
+    /// completes.
     pub fn read(&mut self, bytes: &[u8]) -> Option<LogLine> {
         let text = String::from_utf8_lossy(bytes);
         let parts = match self.form {
