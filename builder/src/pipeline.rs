@@ -7,7 +7,7 @@
 
 use crate::engine::digest::Digest;
 use crate::engine::graph::Width::{Narrow, Wide};
-use crate::engine::graph::{Graph, Handle};
+use crate::engine::graph::{Event, Graph, Handle};
 use crate::error::Result;
 use crate::plan::{HostPrograms, Locked, Plan};
 use crate::produce::boot_chain::BootChain;
@@ -148,11 +148,15 @@ impl PartSteps {
 
 /// Runs all steps of a graph.
 fn run(options: &BuildOptions<'_>, graph: Graph<'_>) -> Result<()> {
-    graph.run(options.jobs, &|error| {
-        let failed = &error.problems[0].message;
-        options.report.note(format!(
-            "{failed}; waiting for running steps to finish, or press Ctrl-C to end them"
-        ));
+    let progress = options.report.progress(graph.count());
+    graph.run(options.jobs, &|event| match event {
+        Event::Done => progress.advance(),
+        Event::Failed(error) => {
+            let failed = &error.problems[0].message;
+            options.report.note(format!(
+                "{failed}; waiting for running steps to finish, or press Ctrl-C to end them"
+            ));
+        }
     })
 }
 

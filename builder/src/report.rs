@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 /// The interval at which a question looks whether the user wants to stop.
 const STOP_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
+/// The interval at which a bar shows its time.
+const TICK: Duration = Duration::from_millis(120);
+
 /// How much is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verbosity {
@@ -51,6 +54,12 @@ pub struct Step {
     bar: ProgressBar,
     name: String,
     started: Instant,
+}
+
+/// How much of a build is done. Dropping it removes its bar.
+pub struct Progress {
+    report: Report,
+    bar: ProgressBar,
 }
 
 /// Where the result of a step comes from.
@@ -108,12 +117,21 @@ impl Report {
         self.shown(name.into(), ProgressBar::new(bytes), template)
     }
 
+    /// Starts a bar for this many steps, above their own bars. It shows nothing in a pipe.
+    pub fn progress(&self, steps: usize) -> Progress {
+        let template = "{spinner} {bar:28} {elapsed:>5} {pos} of {len} steps";
+        let bar = self.bars.insert(0, ProgressBar::new(steps as u64));
+        bar.set_style(ProgressStyle::with_template(template).expect("the template is fixed"));
+        bar.enable_steady_tick(TICK);
+        Progress { report: self.clone(), bar }
+    }
+
     /// The bar is complete before it is first drawn, because that may be the only time.
     fn shown(&self, name: String, bar: ProgressBar, template: &str) -> Step {
         let bar = self.bars.add(bar);
         bar.set_style(ProgressStyle::with_template(template).expect("the template is fixed"));
         bar.set_prefix(name.clone());
-        bar.enable_steady_tick(Duration::from_millis(120));
+        bar.enable_steady_tick(TICK);
         Step { report: self.clone(), bar, name, started: Instant::now() }
     }
 
@@ -277,6 +295,20 @@ impl Step {
 }
 
 impl Drop for Step {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+        self.report.bars.remove(&self.bar);
+    }
+}
+
+impl Progress {
+    /// Counts a step that has ended with its result.
+    pub fn advance(&self) {
+        self.bar.inc(1);
+    }
+}
+
+impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
         self.report.bars.remove(&self.bar);

@@ -1,7 +1,9 @@
 //! The output on a terminal and in a pipe.
 
+use crate::builds::with_second;
 use crate::scratch::{RECIPE, Ran, Scratch};
 use crate::workshop::{open, open_with};
+use std::collections::BTreeSet;
 use std::process::Command;
 
 /// The program's output on a terminal.
@@ -47,6 +49,26 @@ fn colours_are_the_users_choice() {
     assert!(!colours(&plain) && plain.contains("error: "), "{plain:?}");
     let quiet = on_a_terminal(&scratch, "build small --color never -q");
     assert!(quiet.starts_with("error: ") && !quiet.contains('\x1b'), "{quiet:?}");
+}
+
+/// The numbers of steps in the bars of a build, each once.
+fn totals(output: &str) -> BTreeSet<u32> {
+    let ends = output.split(" steps").filter_map(|text| text.rsplit(" of ").next());
+    ends.filter_map(|number| number.parse().ok()).collect()
+}
+
+#[test]
+fn a_terminal_has_one_bar_for_all_steps_of_all_recipes() {
+    // A step takes longer than the interval at which bars are drawn.
+    let slow = "kernel() { sleep 0.5; cp /usr/lib/kernel.efi kernel; echo 6.12.1 >release; }\n";
+    let [first, second] = [open_with(slow), open_with(slow)];
+    let one = totals(&on_a_terminal(&first, "build small"));
+    with_second(&second);
+    let both = totals(&on_a_terminal(&second, "build small second"));
+    assert_eq!((one.len(), both.len()), (1, 1), "{one:?} {both:?}");
+    assert_eq!(both.first().copied(), one.first().map(|steps| 2 * steps));
+    let piped = open_with(slow).osbuild(&["build", RECIPE]);
+    assert_eq!(totals(&piped.stderr), BTreeSet::new(), "{}", piped.stderr);
 }
 
 #[test]

@@ -33,6 +33,15 @@ pub enum Width {
     Wide,
 }
 
+/// An event of a run.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A step has ended with its result.
+    Done,
+    /// A step has ended with this error while others run, which are finished.
+    Failed(&'a Error),
+}
+
 /// Steps and the steps that each waits for. A step can only wait for earlier ones, so there are no
 /// cycles.
 pub struct Graph<'a> {
@@ -160,15 +169,19 @@ impl<'a> Graph<'a> {
         Handle { step: self.steps.len() - 1, slot }
     }
 
-    /// Runs all steps, at most `jobs` at once.
+    /// The number of steps.
+    pub fn count(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Runs all steps, at most `jobs` at once, and reports events to `observer`.
     ///
     /// Steps that run at the time of an error are finished: one may be a kernel after half an hour
-    /// of compiling, and the next build uses its result. `on_error` gets the error if there are
-    /// such steps.
+    /// of compiling, and the next build uses its result.
     ///
     /// # Errors
     /// The first error of a step, after which no further step starts.
-    pub fn run(self, jobs: usize, on_error: &(dyn Fn(&Error) + Sync)) -> Result<()> {
+    pub fn run(self, jobs: usize, observer: &(dyn Fn(Event<'_>) + Sync)) -> Result<()> {
         let wide_at_once = WIDE_AT_ONCE.min(jobs.max(1));
         let left = self.steps.len();
         let waiting = self.steps.into_iter().map(Some).collect();
@@ -177,7 +190,7 @@ impl<'a> Graph<'a> {
         let (state, changed) = (Mutex::new(state), Condvar::new());
         thread::scope(|scope| {
             for _ in 0..jobs.clamp(1, left.max(1)) {
-                scope.spawn(|| work(&state, &changed, &self.stop, wide_at_once, on_error));
+                scope.spawn(|| work(&state, &changed, &self.stop, wide_at_once, observer));
             }
         });
         let state = state.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -239,7 +252,7 @@ fn work(
     changed: &Condvar,
     stop: &Stop,
     wide_at_once: usize,
-    on_error: &dyn Fn(&Error),
+    observer: &dyn Fn(Event<'_>),
 ) {
     let lock =
         || -> MutexGuard<'_, State<'_>> { state.lock().unwrap_or_else(PoisonError::into_inner) };
@@ -256,11 +269,12 @@ fn work(
         }
         shared = lock();
         shared.end(index, step.width, result.as_ref().map_or(Ok(()), Clone::clone));
-        if let Ok(Err(error)) = &result
-            && shared.running > 0
-            && error.kind != Kind::Stopped
-        {
-            on_error(error);
+        match &result {
+            Ok(Ok(())) => observer(Event::Done),
+            Ok(Err(error)) if shared.running > 0 && error.kind != Kind::Stopped => {
+                observer(Event::Failed(error));
+            }
+            Ok(Err(_)) | Err(_) => {}
         }
         changed.notify_all();
         if let Err(panic) = result {

@@ -66,12 +66,30 @@ fn after_the_first_error_running_steps_finish_and_none_starts() {
         graph.step(Width::Narrow, (), |()| -> Result<()> { Err(Error::build("the reason")) });
     graph.step(Width::Narrow, &failing, |()| Ok(started.fetch_add(1, Ordering::SeqCst)));
     graph.step(Width::Narrow, (), |()| Ok(started.fetch_add(1, Ordering::SeqCst)));
-    let report = |_: &Error| {
-        reported.fetch_add(1, Ordering::SeqCst);
+    let report = |event: Event<'_>| {
+        if let Event::Failed(error) = event {
+            assert_eq!(error.problems[0].message, "the reason");
+            reported.fetch_add(1, Ordering::SeqCst);
+        }
     };
     let error = graph.run(2, &report).unwrap_err();
     let counts = [&started, &reported, &finished].map(|count| count.load(Ordering::SeqCst));
     assert_eq!((error.problems[0].message.as_str(), counts), ("the reason", [0, 1, 1]));
+}
+
+#[test]
+fn each_step_that_ends_is_reported() {
+    let mut graph = Graph::new(Stop::default());
+    let first = graph.step(Width::Narrow, (), |()| Ok(()));
+    graph.step(Width::Narrow, &first, |()| Ok(()));
+    graph.step(Width::Wide, &first, |()| Ok(()));
+    let (count, done) = (graph.count(), AtomicUsize::new(0));
+    let observer = |event: Event<'_>| {
+        assert!(matches!(event, Event::Done));
+        done.fetch_add(1, Ordering::SeqCst);
+    };
+    graph.run(2, &observer).unwrap();
+    assert_eq!((count, done.into_inner()), (3, 3));
 }
 
 #[test]
