@@ -89,6 +89,11 @@ impl Apache {
         format!("{scheme}://{}", self.address)
     }
 
+    /// The address of the server.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// The files of all blobs.
     pub fn blobs(&self) -> Vec<PathBuf> {
         let files = fs::read_dir(self.folder.path().join("cache/cas")).unwrap();

@@ -3,12 +3,12 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 /// The harm that the proxy does to the bytes from the server.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub enum Harm {
     /// All bytes pass.
     None,
@@ -22,6 +22,8 @@ pub enum Harm {
     CutOnce(Vec<u8>, Arc<AtomicBool>),
     /// Flips a bit of the first of these bytes, wherever they are.
     Flip(Vec<u8>),
+    /// Puts the second bytes in the place of the first, which are as many, in this many pieces.
+    Replace(&'static [u8], &'static [u8], Arc<AtomicUsize>),
     /// Passes nothing on, and closes nothing.
     Silence,
 }
@@ -47,6 +49,12 @@ impl Harm {
     pub fn cut_once(bytes: &[u8]) -> Harm {
         Harm::CutOnce(bytes.to_vec(), Arc::default())
     }
+
+    /// Turns this many successful answers of HTTP/1.1 into answers with another status, such as
+    /// `HTTP/1.1 503`.
+    pub fn status(line: &'static [u8], times: usize) -> Harm {
+        Harm::Replace(b"HTTP/1.1 200", line, Arc::new(AtomicUsize::new(times)))
+    }
 }
 
 fn pass(mut from: TcpStream, mut to: TcpStream, harm: &Harm) {
@@ -65,6 +73,13 @@ fn pass(mut from: TcpStream, mut to: TcpStream, harm: &Harm) {
                     piece[place] ^= 1;
                 }
             }
+            Harm::Replace(old, new, times) => {
+                if let Some(place) = find(piece, old)
+                    && is_left(times)
+                {
+                    piece[place..place + new.len()].copy_from_slice(new);
+                }
+            }
             Harm::Silence => continue,
             Harm::CutOnce(bytes, is_done)
                 if find(piece, bytes).is_some() && !is_done.swap(true, Ordering::SeqCst) =>
@@ -79,6 +94,12 @@ fn pass(mut from: TcpStream, mut to: TcpStream, harm: &Harm) {
     }
     let _ = from.shutdown(Shutdown::Both);
     let _ = to.shutdown(Shutdown::Both);
+}
+
+/// Counts down, and returns whether the number was above zero.
+fn is_left(times: &AtomicUsize) -> bool {
+    let less = |times: usize| times.checked_sub(1);
+    times.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok()
 }
 
 fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
