@@ -21,13 +21,14 @@ const MAX_WAIT: Duration = Duration::from_secs(64);
 const RENEWAL_WAIT: Duration = Duration::from_secs(60);
 /// How often an offered address is requested before the client looks for another offer.
 const REQUESTS: u32 = 4;
-/// How often the address of an earlier client is requested before this one looks for any. A lease
+/// How often an address that the link had is requested before the client looks for any. A lease
 /// that the client holds is put back on the link then, and requested on.
 const REBOOT_REQUESTS: u32 = 2;
-/// How often a held lease is requested, within a minute (RFC 2131, 4.1), before the client looks
-/// for an offer: the link may be connected to a network whose servers do not know the address.
+/// How often the address of the link is requested, within a minute (RFC 2131, 4.1), before the
+/// client looks for an offer: the link may be connected to a network whose servers do not know the
+/// address.
 const HELD_REQUESTS: u32 = 6;
-/// How often the client looks for an offer of the address that it holds before it takes another.
+/// How often the client looks for an offer of the address of the link before it takes another.
 const HELD_DISCOVERS: u32 = 3;
 /// The largest UDP payload that fits into an Ethernet frame.
 const MAX_SIZE: u16 = 1472;
@@ -88,6 +89,9 @@ pub struct Client {
     mac: Mac,
     /// The address that the link has or had, which is requested first.
     last: Option<Ipv4Addr>,
+    /// Whether an earlier client has left that address on the link. This one does not know the
+    /// lease, but keeps the address as long as one that it has a lease of.
+    is_left: bool,
     /// The lease that the link is configured with.
     held: Option<Held>,
     state: State,
@@ -178,7 +182,8 @@ impl Client {
     /// Makes a client for the link with this hardware address, without carrier. `last` is an
     /// address that an earlier client left on the link: the new one tries to keep it.
     pub fn new(mac: Mac, last: Option<Ipv4Addr>) -> Self {
-        Self { mac, last, held: None, state: State::Down, refusals: 0 }
+        let is_left = last.is_some();
+        Self { mac, last, is_left, held: None, state: State::Down, refusals: 0 }
     }
 
     /// When a [`Event::Tick`] is due, if ever.
@@ -197,6 +202,12 @@ impl Client {
     /// Whether the client waits for an answer, so that the socket must be open.
     pub fn listens(&self) -> bool {
         !matches!(self.state, State::Down | State::Init { .. } | State::Bound)
+    }
+
+    /// The address that the link has.
+    fn kept(&self) -> Option<Ipv4Addr> {
+        let held = self.held.as_ref().map(|held| held.terms.address);
+        held.or_else(|| self.last.filter(|_| self.is_left))
     }
 
     /// The terms that the link is configured with.
@@ -276,8 +287,8 @@ impl Client {
         }
     }
 
-    /// Takes the first acceptable offer. As long as the client holds a lease, that is one of its
-    /// address: its server may only be slow or away for a moment (RFC 2131, 3.2).
+    /// Takes the first acceptable offer. As long as the link has an address, that is one of the
+    /// same: its server may only be slow or away for a moment (RFC 2131, 3.2).
     fn offer(
         &mut self,
         message: &Message,
@@ -285,12 +296,12 @@ impl Client {
         now: Duration,
         actions: &mut Vec<Action>,
     ) {
-        let held = self.held.as_ref().filter(|_| exchange.times <= HELD_DISCOVERS);
+        let kept = self.kept().filter(|_| exchange.times <= HELD_DISCOVERS);
         match Terms::read(message) {
-            Ok(terms) if held.is_some_and(|held| held.terms.address != terms.address) => {
+            Ok(terms) if kept.is_some_and(|address| address != terms.address) => {
                 let Terms { address, server, .. } = terms;
                 let note = format!(
-                    "an offer of {address} from {server} is passed over: the link has a lease"
+                    "an offer of {address} from {server} is passed over: the link has an address"
                 );
                 actions.push(Action::Note(note));
             }
@@ -321,8 +332,8 @@ impl Client {
                     ));
                     return;
                 };
-                (self.last, self.held, self.refusals, self.state) =
-                    (Some(last), Some(held), 0, State::Bound);
+                (self.last, self.is_left, self.held) = (Some(last), false, Some(held));
+                (self.refusals, self.state) = (0, State::Bound);
                 actions.push(apply);
             }
             Err(reason) => actions.push(Action::Note(format!("a lease is passed over: {reason}"))),
@@ -387,7 +398,7 @@ impl Client {
         if server.is_none() && exchange.times == REBOOT_REQUESTS {
             actions.extend(self.held.as_ref().and_then(|held| held.apply(now)));
         }
-        let most = match (server, &self.held) {
+        let most = match (server, self.kept()) {
             (Some(_), _) => REQUESTS,
             (None, Some(_)) => HELD_REQUESTS,
             (None, None) => REBOOT_REQUESTS,

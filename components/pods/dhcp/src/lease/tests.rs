@@ -363,6 +363,15 @@ fn a_lease_that_no_server_confirms_is_kept_for_its_time() {
 fn unconfirmed() -> (Scene, Message, u64) {
     let mut scene = Scene::bound();
     scene.handle(Event::CarrierLost);
+    unanswered(scene)
+}
+
+/// The same for a client that was started again.
+fn unconfirmed_after_a_restart() -> (Scene, Message, u64) {
+    unanswered(Scene::new(Some(ADDRESS)))
+}
+
+fn unanswered(mut scene: Scene) -> (Scene, Message, u64) {
     let mut question = sent(&scene.handle(Event::CarrierUp)).1;
     let start = scene.seconds();
     while question.kind() == Some(Kind::Request) {
@@ -374,30 +383,32 @@ fn unconfirmed() -> (Scene, Message, u64) {
 
 #[test]
 fn a_lease_that_no_server_confirms_is_not_given_up_for_another_offer() {
-    let (mut scene, discover, passed) = unconfirmed();
-    assert!((55..=65).contains(&passed), "{passed} s");
-    assert_eq!(discover.option(code::REQUESTED_ADDRESS), Some(&ADDRESS.octets()[..]));
-    let actions = scene.receive(&answer(&discover, Kind::Offer, OTHER_ADDRESS, OTHER_SERVER));
-    let note = "an offer of 10.0.0.10 from 10.0.0.2 is passed over: the link has a lease";
-    assert_eq!(actions, [Action::Note(note.to_owned())]);
-    let request = sent(&scene.receive(&answer(&discover, Kind::Offer, ADDRESS, SERVER))).1;
-    let actions = scene.receive(&answer(&request, Kind::Ack, ADDRESS, SERVER));
-    assert_eq!(applied(&actions).0.address, ADDRESS);
+    for (mut scene, discover, passed) in [unconfirmed(), unconfirmed_after_a_restart()] {
+        assert!((55..=65).contains(&passed), "{passed} s");
+        assert_eq!(discover.option(code::REQUESTED_ADDRESS), Some(&ADDRESS.octets()[..]));
+        let actions = scene.receive(&answer(&discover, Kind::Offer, OTHER_ADDRESS, OTHER_SERVER));
+        let note = "an offer of 10.0.0.10 from 10.0.0.2 is passed over: the link has an address";
+        assert_eq!(actions, [Action::Note(note.to_owned())]);
+        let request = sent(&scene.receive(&answer(&discover, Kind::Offer, ADDRESS, SERVER))).1;
+        let actions = scene.receive(&answer(&request, Kind::Ack, ADDRESS, SERVER));
+        assert_eq!(applied(&actions).0.address, ADDRESS);
+    }
 }
 
 #[test]
 fn a_node_on_another_network_takes_its_address_within_a_few_rounds() {
-    let (mut scene, mut question, _) = unconfirmed();
-    let start = scene.seconds();
-    while question.kind() == Some(Kind::Discover) {
-        let offer = answer(&question, Kind::Offer, OTHER_ADDRESS, OTHER_SERVER);
-        let actions = scene.receive(&offer);
-        let is_note = matches!(actions[..], [Action::Note(_)]);
-        question = sent(&if is_note { scene.pass() } else { actions }).1;
+    for (mut scene, mut question, _) in [unconfirmed(), unconfirmed_after_a_restart()] {
+        let start = scene.seconds();
+        while question.kind() == Some(Kind::Discover) {
+            let offer = answer(&question, Kind::Offer, OTHER_ADDRESS, OTHER_SERVER);
+            let actions = scene.receive(&offer);
+            let is_note = matches!(actions[..], [Action::Note(_)]);
+            question = sent(&if is_note { scene.pass() } else { actions }).1;
+        }
+        assert!(scene.seconds() - start < 10, "{} s", scene.seconds() - start);
+        let actions = scene.receive(&answer(&question, Kind::Ack, OTHER_ADDRESS, OTHER_SERVER));
+        assert_eq!(applied(&actions).0.address, OTHER_ADDRESS);
     }
-    assert!(scene.seconds() - start < 10, "{} s", scene.seconds() - start);
-    let actions = scene.receive(&answer(&question, Kind::Ack, OTHER_ADDRESS, OTHER_SERVER));
-    assert_eq!(applied(&actions).0.address, OTHER_ADDRESS);
 }
 
 #[test]
@@ -446,11 +457,15 @@ fn a_restarted_client_keeps_the_address_it_finds() {
 }
 
 #[test]
-fn a_restarted_client_unknown_to_servers_seeks_an_offer() {
+fn a_restarted_client_whose_address_is_refused_seeks_an_offer() {
     let mut scene = Scene::new(Some(ADDRESS));
-    scene.handle(Event::CarrierUp);
-    assert_eq!(sent(&scene.pass()).1.kind(), Some(Kind::Request));
-    assert_eq!(sent(&scene.pass()).1.kind(), Some(Kind::Discover));
+    let request = sent(&scene.handle(Event::CarrierUp)).1;
+    let actions = scene.receive(&answer(&request, Kind::Nak, ADDRESS, SERVER));
+    assert_eq!(actions[0], Action::Remove("the server refuses it"));
+    let discover = sent(&actions).1;
+    assert_eq!(discover.kind(), Some(Kind::Discover));
+    let offer = answer(&discover, Kind::Offer, OTHER_ADDRESS, OTHER_SERVER);
+    assert_eq!(sent(&scene.receive(&offer)).1.kind(), Some(Kind::Request));
 }
 
 #[derive(Clone, Debug)]
