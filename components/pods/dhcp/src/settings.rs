@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 use std::time::Duration;
 
-use osbuild_protocol::{Client, ClientError, Request};
+use osbuild_protocol::{Client, ClientError, Refusal, RefusalCode, Request};
 
 use crate::dhcpv6::terms::Terms as Terms6;
 use crate::netlink::Address;
@@ -115,10 +115,12 @@ fn distinct<T: PartialEq>(all: impl Iterator<Item = T>, max: usize) -> Vec<T> {
     distinct
 }
 
-/// The requests that `init` has replied to.
+/// The requests that `init` has taken, or refused for good.
 #[derive(Debug, Default)]
 pub struct Sent {
     requests: Vec<Request>,
+    /// Those that `init` could not carry out so far, which it gets again.
+    postponed: Vec<Request>,
     /// The links of which `init` may know addresses.
     addressed: BTreeSet<String>,
 }
@@ -127,12 +129,12 @@ impl Sent {
     /// Nothing was sent yet. An earlier process may have reported addresses of these links, which
     /// have gone since.
     pub fn new(links: impl Iterator<Item = String>) -> Self {
-        Self { requests: Vec::new(), addressed: links.collect() }
+        Self { addressed: links.collect(), ..Self::default() }
     }
 
-    /// Sends the requests that `init` has not replied to yet. Returns whether it has replied to all
-    /// of them now. `report` gets a line for each request that was accepted or refused. A refused
-    /// request is not repeated: it would be refused again.
+    /// Sends the requests that `init` has neither taken nor refused for good. Returns whether it
+    /// has done one of both with all of them now. `report` gets a line for each request that was
+    /// accepted or refused.
     pub fn bring_up_to(
         &mut self,
         requests: &[Request],
@@ -141,17 +143,18 @@ impl Sent {
     ) -> bool {
         let requests: Vec<Request> = requests.iter().cloned().chain(self.gone(requests)).collect();
         self.requests.retain(|request| requests.contains(request));
+        self.postponed.retain(|request| requests.contains(request));
         self.send(&requests, socket, report)
     }
 
-    /// Sends those of these requests that `init` has not replied to yet, which may be some of all.
-    /// Returns whether it has replied to them now.
+    /// The same for these requests, which may be some of all.
     pub fn send(
         &mut self,
         requests: &[Request],
         socket: &Path,
         mut report: impl FnMut(String),
     ) -> bool {
+        let mut are_done = true;
         for request in requests {
             if self.requests.contains(request) || self.is_needless(request) {
                 continue;
@@ -160,6 +163,14 @@ impl Sent {
             match sent {
                 Ok(()) => report(format!("init took `{}`", request.shown())),
                 Err(ClientError::Connection(_)) => return false,
+                Err(ClientError::Refused(refusal)) if may_pass(&refusal) => {
+                    are_done = false;
+                    if !self.postponed.contains(request) {
+                        report(format!("init refused `{}`: {refusal}", request.shown()));
+                        self.postponed.push(request.clone());
+                    }
+                    continue;
+                }
                 Err(refused) => report(format!("init refused `{}`: {refused}", request.shown())),
             }
             if let Request::Addresses { addresses, link } = request {
@@ -169,8 +180,9 @@ impl Sent {
                 };
             }
             self.requests.push(request.clone());
+            self.postponed.retain(|postponed| postponed != request);
         }
-        true
+        are_done
     }
 
     /// Forgets what was reported about settings of the network: `init` has other ones now, and no
@@ -209,6 +221,12 @@ impl Sent {
         matches!(request, Request::Addresses { addresses, link }
             if addresses.is_empty() && !self.addressed.contains(link))
     }
+}
+
+/// Whether `init` may take the same request later: its disk has too much to do, or a file could not
+/// be written.
+fn may_pass(refusal: &Refusal) -> bool {
+    matches!(refusal.code, RefusalCode::Busy | RefusalCode::Failed)
 }
 
 #[cfg(test)]
@@ -365,13 +383,20 @@ mod tests {
 
     /// The socket of an `init` that takes each request.
     fn obliging_init(name: &str) -> PathBuf {
+        init(name, &["ok\n"])
+    }
+
+    /// The socket of an `init` with these replies, of which the last one is that to all further
+    /// requests.
+    fn init(name: &str, replies: &'static [&str]) -> PathBuf {
         let path = std::env::temp_dir().join(format!("dhcp-{name}-{}", std::process::id()));
         let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
         std::thread::spawn(move || {
-            for stream in listener.incoming() {
+            for (number, stream) in listener.incoming().enumerate() {
                 let mut stream = stream.unwrap();
                 BufReader::new(&stream).read_line(&mut String::new()).unwrap();
-                stream.write_all(b"ok\n").unwrap();
+                let reply = replies[number.min(replies.len() - 1)];
+                stream.write_all(reply.as_bytes()).unwrap();
             }
         });
         path
@@ -397,6 +422,30 @@ mod tests {
             assert!(sent.bring_up_to(&[], &path, |report| reports.push(report)));
         }
         assert_eq!(reports, ["init took `address on eth0`"], "the link is gone");
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_request_that_init_cannot_carry_out_now_is_repeated_and_one_that_it_never_takes_is_not() {
+        let path = init(
+            "busy",
+            &[
+                "error: too many jobs wait [code=4]\n",
+                "error: no host name [code=2]\n",
+                "error: too many jobs wait [code=4]\n",
+                "ok\n",
+            ],
+        );
+        let (mut sent, mut reports) = (Sent::default(), vec![]);
+        let requests = [addresses_of(&["10.0.0.5/24"]), Request::HostName("a b".to_owned())];
+        let mut ended = Vec::new();
+        for _ in 0..4 {
+            ended.push(sent.bring_up_to(&requests, &path, |report| reports.push(report)));
+        }
+        assert_eq!(ended, [false, false, true, true]);
+        let begins = ["init refused `address", "init refused `hostname", "init took `address"];
+        assert_eq!(reports.len(), begins.len(), "{reports:?}");
+        assert!(reports.iter().zip(begins).all(|(line, start)| line.starts_with(start)));
         std::fs::remove_file(&path).unwrap();
     }
 

@@ -27,7 +27,7 @@ pub struct Client {
 pub enum ClientError {
     /// `init` cannot be reached, or does not reply in time.
     Connection(io::Error),
-    /// `init` refuses. The same request would be refused again.
+    /// `init` refuses. The code shows whether it may take the same request later.
     Refused(Refusal),
     /// The request or the reply does not have the protocol's form: the reason.
     Malformed(String),
