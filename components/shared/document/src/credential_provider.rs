@@ -1,7 +1,8 @@
 //! Programs that give the kubelet the credentials of registries: `[[credential-providers]]`. Their
 //! names and values are those of the specs of `osbuild.v1`.
 
-use osbuild_protocol::{CredentialProvider, ProviderName, ProviderOptions, Refusal};
+use crate::bounded::bounded;
+use osbuild_protocol::{CredentialProvider, MAX_PROVIDERS, ProviderName, ProviderOptions, Refusal};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
@@ -46,5 +47,5 @@ pub fn providers<'de, D: Deserializer<'de>>(
         }
         providers.push(provider);
     }
-    Ok(providers)
+    bounded(providers, MAX_PROVIDERS, "credential providers")
 }

@@ -1,9 +1,10 @@
 //! The settings of the host: `hostname`, `time-servers`, `[resolver]` and `[kernel-parameters]`.
 //! Their names and values are those of the specs of `osbuild.v1`.
 
+use crate::bounded::too_many;
 use osbuild_protocol::{
-    Entry, HostName, KernelParameter, List, NameServers, ParameterKey, ParameterValue,
-    SearchDomains,
+    Entry, HostName, KernelParameter, List, MAX_PARAMETERS, NameServers, ParameterKey,
+    ParameterValue, SearchDomains,
 };
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -23,7 +24,19 @@ pub struct Resolver {
 
 /// Parameters of the kernel by their names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "BTreeMap<Key, Value>")]
 pub struct KernelParameters(BTreeMap<Key, Value>);
+
+impl TryFrom<BTreeMap<Key, Value>> for KernelParameters {
+    type Error = String;
+
+    fn try_from(parameters: BTreeMap<Key, Value>) -> Result<Self, Self::Error> {
+        match parameters.len() <= MAX_PARAMETERS {
+            true => Ok(Self(parameters)),
+            false => Err(too_many(MAX_PARAMETERS, "kernel parameters")),
+        }
+    }
+}
 
 impl KernelParameters {
     /// The parameters.

@@ -1,6 +1,7 @@
 //! Modules of the kernel that the node shall have built in: `[[kernel-modules]]`.
 
-use osbuild_protocol::{KernelModule, ModuleName};
+use crate::bounded::bounded;
+use osbuild_protocol::{KernelModule, MAX_MODULES, ModuleName};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
@@ -22,5 +23,5 @@ pub fn modules<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<KernelM
         }
         modules.push(module);
     }
-    Ok(modules)
+    bounded(modules, MAX_MODULES, "kernel modules")
 }

@@ -16,7 +16,7 @@ pub struct Kubelet {
     #[serde(default)]
     pub labels: Labels,
     /// Taints that the node has at once when it is registered. Later they are the administrator's.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::label::taints")]
     pub taints: Vec<Taint>,
     /// The origin of the node's addresses and zone, if it is not the kubelet.
     pub cloud_provider: Option<CloudProvider>,

@@ -6,6 +6,7 @@
 //! The crate is pure: it performs no I/O.
 
 mod api;
+mod bounded;
 mod certificates;
 mod cluster;
 mod control_plane;

@@ -1,6 +1,7 @@
 //! Mounts: `[[mounts]]`. Their names and values are those of the specs of `osbuild.v1`.
 
-use osbuild_protocol::Mount;
+use crate::bounded::bounded;
+use osbuild_protocol::{MAX_MOUNTS, Mount};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
@@ -29,5 +30,5 @@ pub fn mounts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Mount>, 
         }
         mounts.push(mount);
     }
-    Ok(mounts)
+    bounded(mounts, MAX_MOUNTS, "mounts")
 }

@@ -2,14 +2,17 @@
 //! `[[routes]]`, `[[routing-rules]]`, `[[firewall-rules]]` and `[[nat]]`. Their names and values
 //! are those of the specs of `osbuild.v1`.
 
+use crate::bounded::too_many;
 use osbuild_protocol::{
-    BondOptions, FirewallRule, LinkName, LinkState, MadeLink, Metric, Nat, NatOptions,
-    NetworkSetting, PeerOptions, Refusal, RouteTable, RoutingRule, RoutingRuleOptions, RuleOptions,
-    StaticAddress, StaticRoute, Subnet, WireGuard, WireGuardOptions, WireGuardPeer,
+    BondOptions, FirewallRule, LinkName, LinkState, MAX_NETWORK_SETTINGS, MadeLink, Metric, Nat,
+    NatOptions, NetworkSetting, PeerOptions, Refusal, RouteTable, RoutingRule, RoutingRuleOptions,
+    RuleOptions, StaticAddress, StaticRoute, Subnet, WireGuard, WireGuardOptions, WireGuardPeer,
     firewall_conflict, link_conflicts, nat_conflict,
 };
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
+use std::collections::{BTreeSet, HashMap};
+use std::mem;
 
 /// The settings of one link, address, route or rule: at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -391,7 +394,7 @@ where
 {
     let entries = Vec::<T>::deserialize(deserializer)?;
     let mut all = Vec::new();
-    let mut names = std::collections::BTreeSet::new();
+    let mut names = BTreeSet::new();
     for entry in entries {
         let settings = Settings::try_from(entry).map_err(D::Error::custom)?;
         for name in settings.iter().map(NetworkSetting::name) {
@@ -401,6 +404,14 @@ where
             }
         }
         all.push(settings);
+    }
+    let mut counts = HashMap::new();
+    for name in names {
+        let count = counts.entry(mem::discriminant(&name)).or_insert(0);
+        *count += 1;
+        if *count > MAX_NETWORK_SETTINGS {
+            return Err(D::Error::custom(too_many(MAX_NETWORK_SETTINGS, "of these")));
+        }
     }
     Ok(all)
 }

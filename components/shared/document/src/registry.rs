@@ -1,9 +1,10 @@
 //! Mirrors of registries, `[[registry-mirrors]]`, and credentials, `[[registry-credentials]]`.
 //! Their names and values are those of the specs of `osbuild.v1`.
 
+use crate::bounded::bounded;
 use osbuild_protocol::{
-    Authorities, MirrorHost, Refusal, RegistryCredential, RegistryLogin, RegistryMirror,
-    RegistryName, RegistryUrl, Secret,
+    Authorities, MAX_CREDENTIALS, MAX_REGISTRIES, MirrorHost, Refusal, RegistryCredential,
+    RegistryLogin, RegistryMirror, RegistryName, RegistryUrl, Secret,
 };
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -55,7 +56,7 @@ pub fn mirrors<'de, D: Deserializer<'de>>(
         }
         mirrors.push(mirror);
     }
-    Ok(mirrors)
+    bounded(mirrors, MAX_REGISTRIES, "registries with mirrors")
 }
 
 /// The credentials of a host.
@@ -114,5 +115,5 @@ pub fn credentials<'de, D: Deserializer<'de>>(
         }
         credentials.push(one);
     }
-    Ok(credentials)
+    bounded(credentials, MAX_CREDENTIALS, "registry credentials")
 }

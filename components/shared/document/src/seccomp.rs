@@ -1,8 +1,9 @@
 //! Seccomp profiles for pods: `[[seccomp-profiles]]`. Their names and values are those of the specs
 //! of `osbuild.v1`.
 
+use crate::bounded::bounded;
 use osbuild_protocol::{
-    Refusal, SeccompAction, SeccompArgument, SeccompFilter, SeccompName, SeccompRule,
+    MAX_PROFILES, Refusal, SeccompAction, SeccompArgument, SeccompFilter, SeccompName, SeccompRule,
 };
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -73,5 +74,5 @@ pub fn profiles<'de, D: Deserializer<'de>>(
         }
         profiles.push(profile);
     }
-    Ok(profiles)
+    bounded(profiles, MAX_PROFILES, "seccomp profiles")
 }

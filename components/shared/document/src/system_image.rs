@@ -1,6 +1,7 @@
 //! Images of containers that the node keeps: `[[system-images]]`.
 
-use osbuild_protocol::{SystemImage, SystemImageName};
+use crate::bounded::bounded;
+use osbuild_protocol::{MAX_SYSTEM_IMAGES, SystemImage, SystemImageName};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
@@ -21,5 +22,5 @@ pub fn images<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SystemIm
         }
         images.push(image);
     }
-    Ok(images)
+    bounded(images, MAX_SYSTEM_IMAGES, "system images")
 }

@@ -445,3 +445,35 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_list_with_more_entries_than_init_holds_is_refused() {
+    let many = |count: usize, entry: &dyn Fn(usize) -> String| -> String {
+        (0..count).map(entry).collect()
+    };
+    let rule = |n| {
+        let port = 100 + n;
+        let rule = format!("name = \"r{n}\"\naction = \"drop\"\nprotocol = \"tcp\"\n");
+        format!("[[firewall-rules]]\n{rule}ports = [{port}]\n")
+    };
+    let volume = |n| format!("[[volumes]]\nname = \"v{n}\"\nfolder = true\n");
+    let parameter = |n| format!("\"net.a{n}.b\" = 1\n");
+    let label = |n| format!("\"example.org/l{n}\" = \"a\"\n");
+    let taint = |n| format!("\"k{n}:NoSchedule\", ");
+    let parameters = |count| format!("[kernel-parameters]\n{}", many(count, &parameter));
+    let labels = |count| format!("[kubelet.labels]\n{}", many(count, &label));
+    let taints = |count| format!("[kubelet]\ntaints = [{}]\n", many(count, &taint));
+    let rules = |count| many(count, &rule);
+    let volumes = |count| many(count, &volume);
+    let all: [(&dyn Fn(usize) -> String, usize, &str); 5] = [
+        (&rules, 32, "there are at most 32 of these"),
+        (&volumes, 8, "there are at most 8 volumes"),
+        (&parameters, 64, "there are at most 64 kernel parameters"),
+        (&labels, 32, "there are at most 32 labels"),
+        (&taints, 16, "there are at most 16 taints"),
+    ];
+    for (text, max, reason) in all {
+        assert!(Document::parse(&text(max)).is_ok(), "{:?}", Document::parse(&text(max)));
+        assert_eq!(Document::parse(&text(max + 1)).unwrap_err().reason, reason);
+    }
+}

@@ -1,7 +1,8 @@
 //! Authorities that the node's own programs trust: `[[trusted-roots]]`. Their names and values are
 //! those of the specs of `osbuild.v1`.
 
-use osbuild_protocol::{Authorities, Refusal, RootName, TrustedRoot};
+use crate::bounded::bounded;
+use osbuild_protocol::{Authorities, MAX_ROOTS, Refusal, RootName, TrustedRoot};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
@@ -29,5 +30,5 @@ pub fn roots<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<TrustedRo
         }
         roots.push(root);
     }
-    Ok(roots)
+    bounded(roots, MAX_ROOTS, "trusted roots")
 }

@@ -1,7 +1,8 @@
 //! Disks beside the node's own and folders of DATA, for pods: `[[volumes]]`. Their names and values
 //! are those of the specs of `osbuild.v1`.
 
-use osbuild_protocol::{DiskId, Volume, VolumeBacking, VolumeName};
+use crate::bounded::bounded;
+use osbuild_protocol::{DiskId, MAX_VOLUMES, Volume, VolumeBacking, VolumeName};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
@@ -52,5 +53,5 @@ pub fn volumes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Volume>
         }
         volumes.push(Volume::new(name, backing));
     }
-    Ok(volumes)
+    bounded(volumes, MAX_VOLUMES, "volumes")
 }

@@ -12,6 +12,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
 use self::container::Container;
+use crate::bounded::bounded;
 
 /// A pod as it is written, each of whose values is well-formed.
 #[derive(Deserialize)]
@@ -126,10 +127,7 @@ pub fn pods<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<StaticPod>
         }
         pods.push(pod);
     }
-    match pods.len() <= MAX_STATIC_PODS {
-        true => Ok(pods),
-        false => Err(D::Error::custom(format!("there are at most {MAX_STATIC_PODS} static pods"))),
-    }
+    bounded(pods, MAX_STATIC_PODS, "static pods")
 }
 
 /// Reads a text as a type of the protocol, whose refusals are the messages.
