@@ -11,6 +11,13 @@ pub const MAX_VALUE: usize = 256;
 /// The maximum number of parameters that `init` holds.
 pub const MAX_PARAMETERS: usize = 64;
 
+/// Parameters that the kernel sets to zero when their counterpart is set, and whose zero it does not
+/// take: neither the value of another source nor the one before could be in effect again.
+const ONE_WAY: [(&str, &str); 2] = [
+    ("vm.dirty_bytes", "vm.dirty_ratio"),
+    ("vm.dirty_background_bytes", "vm.dirty_background_ratio"),
+];
+
 /// The name of a parameter: the path of its file below `/proc/sys`, with dots for slashes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ParameterKey(String);
@@ -33,8 +40,12 @@ impl ParameterKey {
     ///
     /// # Errors
     /// It is longer than [`MAX_KEY`], or has another character than letters, digits, `-`, `_` and
-    /// single dots in between.
+    /// single dots in between, or the parameter could not be taken back.
     pub fn parse(text: &str) -> Result<Self, Refusal> {
+        if let Some((_, counterpart)) = ONE_WAY.iter().find(|(one_way, _)| *one_way == text) {
+            let reason = format!("`{text}` cannot be taken back: set `{counterpart}`");
+            return Err(Refusal::malformed(reason));
+        }
         let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         let is_part = |part: &str| !part.is_empty() && part.bytes().all(known);
         match text.len() <= MAX_KEY && text.contains('.') && text.split('.').all(is_part) {
@@ -119,6 +130,14 @@ mod tests {
         for key in ["", "a", "a.", ".a", "a..b", "../a", "a/b", "a.b c", "a.\u{e4}", &long] {
             assert!(ParameterKey::parse(key).is_err(), "{key}");
         }
+    }
+
+    #[test]
+    fn a_parameter_that_cannot_be_taken_back_is_refused_with_its_counterpart() {
+        let refused = ParameterKey::parse("vm.dirty_bytes").unwrap_err().reason;
+        assert_eq!(refused, "`vm.dirty_bytes` cannot be taken back: set `vm.dirty_ratio`");
+        assert!(ParameterKey::parse("vm.dirty_background_bytes").is_err());
+        assert!(ParameterKey::parse("vm.dirty_ratio").is_ok());
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub struct HostSettings {
     pub tried: TryState,
     /// Whether the node has started with the newest ones.
     pub start: StartSettings,
-    /// Those of which a node has one each, and the kernel parameters that requests have set.
+    /// Those of which a node has one each, and all others that a source has set.
     pub settings: Vec<Observed>,
     /// The states of the static pods that settings ask for, as far as they are known.
     pub pods: Vec<PodState>,
