@@ -98,6 +98,8 @@ pub enum Deadline {
     Try,
     /// The settings are written again, as they could not be written.
     Keeping,
+    /// Settings that the host has refused are tried again.
+    Postponed,
     /// The pod that configures links has to be without what was taken back.
     Network,
     /// The address that a person at a console has given goes.

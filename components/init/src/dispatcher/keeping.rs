@@ -15,8 +15,12 @@ impl Dispatcher {
     /// Writes the settings, for which a client waits.
     pub(super) fn keep_settings(&mut self, client: ClientId) -> Result<(), Refusal> {
         let asked = self.ask_for(client, Wants::Disk, Job::KeepSettings(self.settings.text()));
-        if let Err(refusal) = &asked {
-            self.on_kept(Err(&refusal.reason), uptime());
+        match &asked {
+            Ok(()) => self.keeping.on_begun(),
+            Err(refusal) => {
+                self.on_kept(Err(&refusal.reason), uptime());
+                self.keeping.on_refused(uptime());
+            }
         }
         asked
     }
@@ -46,18 +50,21 @@ impl Dispatcher {
         }
     }
 
-    /// Writes the settings again which could not be written. Those of a try are not kept, and
-    /// earlier ones that are in effect because of a failure replace none.
+    /// Writes the settings again which could not be written.
     pub(super) fn on_keeping_due(&mut self, now: Duration) {
         // The same disk may not have taken these either.
         self.keep_labels();
+        self.keep_settings_unasked(now);
+    }
+
+    /// Writes the settings, for which no client waits. Those of a try are not kept, and earlier ones
+    /// that are in effect because of a failure replace none.
+    pub(super) fn keep_settings_unasked(&mut self, now: Duration) {
         let may_keep = !self.settings.is_trying() && self.settings.admit().is_ok();
         match may_keep.then(|| self.ask(Job::KeepSettings(self.settings.text()))).flatten() {
             Some(_) => self.keeping.begin(),
             // The next attempt. The reason of the first failure is on the console.
-            None => {
-                self.keeping.on_written(false, now);
-            }
+            None => self.keeping.on_refused(now),
         }
     }
 

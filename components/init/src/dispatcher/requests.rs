@@ -116,9 +116,10 @@ impl Dispatcher {
 
     fn set_resolver(&mut self, servers: Option<String>, search: Option<String>) -> Outcome {
         let values = [(Single::NameServers, servers), (Single::SearchDomains, search)];
-        self.settings.set(NET, values)?;
+        let set = self.settings.set(NET, values);
+        // The file is written again if that has failed, and pods have to follow then as well.
         self.on_setting(&Single::NameServers.into());
-        Ok(())
+        set
     }
 
     /// Asks for a job of the disk worker, for which the client waits.

@@ -14,6 +14,7 @@ use crate::disk_worker::waiting::Wants;
 use crate::host::settings::fallback::{Fallback, MAX_FAILURES, Proof};
 use crate::host::settings::{NAME, document};
 use crate::host::volume_settings::Start;
+use crate::host::watch::Watch;
 use crate::processes::process::Launch;
 use crate::sockets::{Answer, ClientId};
 use crate::uptime::uptime;
@@ -55,7 +56,13 @@ impl Dispatcher {
         name: &SettingName,
     ) -> Result<Option<Answer>, Refusal> {
         self.settings.admit()?;
-        self.settings.withdraw(Source::Api, name, uptime())?;
+        let withdrawn = self.settings.withdraw(Source::Api, name, uptime());
+        if let Err(failure) = withdrawn {
+            // The host has not followed, but the value is gone: DATA must not have it either.
+            self.on_setting(name);
+            self.keep_settings_unasked(uptime());
+            return Err(failure.into());
+        }
         self.keep_setting(client, name)
     }
 
@@ -128,13 +135,13 @@ impl Dispatcher {
 
     /// Until when the pod that configures links has to be without what was taken back, since boot.
     pub(super) fn network_due(&self) -> Option<Duration> {
-        self.network_client.deadline(self.settings.network().revision())
+        self.network_client.deadline()
     }
 
     /// The pod that configures links may hang. Then a reboot ends what it has set: nothing of a try
     /// is kept.
     pub(super) fn on_network_due(&mut self, now: Duration) {
-        if self.network_client.is_late(self.settings.network().revision(), now) {
+        if self.network_client.is_late(now) {
             self.say_about_settings([NETWORK_HANGS.to_owned()]);
             self.request_end(End::Reboot);
         }
@@ -194,7 +201,15 @@ impl Dispatcher {
 
     /// The node document was read again.
     pub(super) fn on_document(&mut self) {
-        if let Some(lines) = self.settings.set_document(document::read(), uptime()) {
+        // One that cannot be read withdraws nothing.
+        let lines = match document::read() {
+            Ok(text) => self.settings.set_document(text, uptime()),
+            Err(failure) => {
+                self.say_about_settings([failure.to_string()]);
+                None
+            }
+        };
+        if let Some(lines) = lines {
             self.say_about_settings(lines);
             self.on_many_settings();
         }
@@ -215,6 +230,7 @@ impl Dispatcher {
         }
         let lines = self.settings.hold(uptime());
         self.say_about_settings(lines);
+        self.watch.iter().for_each(Watch::watch_again);
         self.start_volumes();
         self.start_swap();
         self.start_system_images();
@@ -255,6 +271,14 @@ impl Dispatcher {
             if let Err(failure) = self.run_as(program, Launch::child(program, &words)) {
                 self.settings.volumes_mut().on_report(number, &failure.to_string(), uptime());
             }
+        }
+    }
+
+    /// Tries settings again that the host has refused.
+    pub(super) fn on_postponed_due(&mut self, now: Duration) {
+        for name in self.settings.retry_postponed(now) {
+            self.on_setting(&name);
+            self.say_about_settings([format!("`{name}` is set now")]);
         }
     }
 

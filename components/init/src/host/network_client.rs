@@ -16,8 +16,9 @@ pub struct NetworkClient {
     waiting: Option<(ClientId, u64)>,
     /// The revision that the last request named; none before the first one.
     acknowledged: Option<u64>,
-    /// Until when the newest revision has to be acknowledged, since boot.
-    deadline: Option<Duration>,
+    /// The revision without what was taken back, and until when it has to be acknowledged, since
+    /// boot.
+    taken_back: Option<(u64, Duration)>,
 }
 
 impl NetworkClient {
@@ -26,6 +27,7 @@ impl NetworkClient {
     pub fn on_waits(&mut self, client: ClientId, revision: u64) {
         self.waiting = Some((client, revision));
         self.acknowledged = Some(revision);
+        self.taken_back.take_if(|(taken_back, _)| revision >= *taken_back);
     }
 
     /// The client that gets a reply, as `revision` is another one than it has.
@@ -36,7 +38,7 @@ impl NetworkClient {
     /// Settings were taken back, and `revision` is without them. Before the first request they were
     /// not in effect.
     pub fn on_taken_back(&mut self, revision: u64, now: Duration) {
-        self.deadline = self.is_behind(revision).then(|| now + ACKNOWLEDGE_TIME);
+        self.taken_back = self.is_behind(revision).then(|| (revision, now + ACKNOWLEDGE_TIME));
     }
 
     /// Whether the host may not have what `revision` asks for: the client has something else in
@@ -45,14 +47,14 @@ impl NetworkClient {
         self.acknowledged.is_some_and(|acknowledged| acknowledged != revision)
     }
 
-    /// Until when the client has to acknowledge `revision`, since boot.
-    pub fn deadline(&self, revision: u64) -> Option<Duration> {
-        self.deadline.filter(|_| self.acknowledged != Some(revision))
+    /// Until when the client has to acknowledge that settings were taken back, since boot.
+    pub fn deadline(&self) -> Option<Duration> {
+        self.taken_back.map(|(_, until)| until)
     }
 
-    /// Whether the client is late with `revision`.
-    pub fn is_late(&self, revision: u64, now: Duration) -> bool {
-        self.deadline(revision).is_some_and(|deadline| now >= deadline)
+    /// Whether the client is late with that.
+    pub fn is_late(&self, now: Duration) -> bool {
+        self.deadline().is_some_and(|deadline| now >= deadline)
     }
 }
 
@@ -68,23 +70,43 @@ mod tests {
         let mut network = NetworkClient::default();
         network.on_waits(ClientId::default(), 2);
         network.on_taken_back(3, AT);
-        assert_eq!(network.deadline(3), Some(LATE));
-        assert!(!network.is_late(3, AT + Duration::from_secs(9)) && network.is_late(3, LATE));
+        assert_eq!(network.deadline(), Some(LATE));
+        assert!(!network.is_late(AT + Duration::from_secs(9)) && network.is_late(LATE));
         // It has started again, and has nothing in effect yet.
         network.on_waits(ClientId::default(), 0);
-        assert!(network.is_late(3, LATE));
+        assert!(network.is_late(LATE));
         network.on_waits(ClientId::default(), 3);
-        assert!(!network.is_late(3, LATE));
+        assert!(!network.is_late(LATE));
+    }
+
+    #[test]
+    fn a_client_that_has_acknowledged_it_is_not_late_with_later_changes() {
+        let mut network = NetworkClient::default();
+        network.on_waits(ClientId::default(), 2);
+        network.on_taken_back(3, AT);
+        network.on_waits(ClientId::default(), 3);
+        // The client does not have the next settings yet.
+        assert!(network.is_behind(4));
+        assert_eq!((network.deadline(), network.is_late(LATE)), (None, false));
+    }
+
+    #[test]
+    fn a_client_that_has_later_settings_is_without_what_was_taken_back() {
+        let mut network = NetworkClient::default();
+        network.on_waits(ClientId::default(), 2);
+        network.on_taken_back(3, AT);
+        network.on_waits(ClientId::default(), 5);
+        assert_eq!(network.deadline(), None);
     }
 
     #[test]
     fn nobody_waits_for_a_client_that_never_had_the_settings_or_has_no_others() {
         let mut network = NetworkClient::default();
         network.on_taken_back(3, AT);
-        assert_eq!(network.deadline(3), None);
+        assert_eq!(network.deadline(), None);
         network.on_waits(ClientId::default(), 3);
         network.on_taken_back(3, AT);
-        assert_eq!(network.deadline(3), None);
+        assert_eq!(network.deadline(), None);
     }
 
     #[test]

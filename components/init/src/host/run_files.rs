@@ -1,6 +1,6 @@
 //! Small files below `/run` that `init` writes and other programs read.
 
-use std::io::ErrorKind;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -19,12 +19,12 @@ const ASIDE: &str = ".aside";
 pub fn set(path: &str, text: Option<&str>) -> Outcome {
     match text {
         Some(text) => write_with_mode(path, text, 0o600),
-        None => match std::fs::remove_file(path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(error).explain(format_args!("remove {path}"))
-            }
-            _ => Ok(()),
-        },
+        None => {
+            let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+            folder(parent)
+                .and_then(|folder| folder.remove(name))
+                .explain(format_args!("remove {path}"))
+        }
     }
 }
 
@@ -32,8 +32,16 @@ pub fn set(path: &str, text: Option<&str>) -> Outcome {
 /// of a sensible length. A pod with the host's `/run` may have put anything there, so this never
 /// blocks.
 pub fn read(path: &str) -> Option<String> {
-    let (parent, name) = path.rsplit_once('/')?;
-    folder(parent).ok()?.read_text(name, MAX_LENGTH).ok()?
+    read_up_to(path, MAX_LENGTH).ok()?
+}
+
+/// Does the same for a file of at most `max` bytes.
+///
+/// # Errors
+/// The entry is no such file, or cannot be read.
+pub fn read_up_to(path: &str, max: u64) -> io::Result<Option<String>> {
+    let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+    folder(parent)?.read_text(name, max)
 }
 
 /// Whether the file at `path` is one that root alone may read.
@@ -56,7 +64,7 @@ fn write_with_mode(path: &str, text: &str, mode: u32) -> Outcome {
 
 /// Opens the folder at `path`, which is below [`MEMORY`], and makes what is missing of the path. A
 /// folder that exists is not changed: the kubelet watches one of them.
-pub fn folder(path: &str) -> std::io::Result<Folder> {
+pub fn folder(path: &str) -> io::Result<Folder> {
     let below = path.trim_start_matches(MEMORY).split('/').filter(|part| !part.is_empty());
     let memory = Folder::open(Path::new(MEMORY), ASIDE)?;
     below.into_iter().try_fold(memory, |folder, part| {

@@ -1,5 +1,6 @@
 //! The kernel's settings, from a file with a `KEY = VALUE` on each line.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use osbuild_abi::paths::SYSCTL;
@@ -34,8 +35,12 @@ pub fn set(folder: &Path, key: &str, value: &str) -> Outcome {
     let path = folder.join(key.replace('.', "/"));
     std::fs::write(&path, value).explain(format_args!("set `{key}` to `{value}`"))?;
     for path in of_links(&path) {
-        std::fs::write(&path, value)
-            .explain(format_args!("set `{}` to `{value}`", path.display()))?;
+        let written = std::fs::write(&path, value);
+        // A link, such as that of a pod, may go at any moment.
+        if written.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+            continue;
+        }
+        written.explain(format_args!("set `{}` to `{value}`", path.display()))?;
     }
     Ok(())
 }

@@ -62,13 +62,7 @@ impl Watch {
         }
         inotify::add_watch(&files, DEVICES, WatchFlags::CREATE | WatchFlags::DELETE)
             .explain(format_args!("watch {DEVICES}"))?;
-        let parents = [JOIN_CA, PROXY_ENVIRONMENT, TRUSTED_ROOTS].map(Path::new).map(Path::parent);
-        let parents = parents.into_iter().flatten().filter_map(Path::to_str);
-        for folder in
-            [CONTROL_PLANE, KUBELET_CONFIGURATIONS, REGISTRIES, SECCOMP_PROFILES, STATIC_PODS]
-                .into_iter()
-                .chain(parents)
-        {
+        for folder in folders() {
             run_files::folder(folder).explain(format_args!("create {folder}"))?;
             inotify::add_watch(&files, folder, NEW_AND_CHANGES)
                 .explain(format_args!("watch {folder}"))?;
@@ -91,11 +85,18 @@ impl Watch {
         self.watch_registries();
     }
 
+    /// Watches the folders that another program may have replaced, and that `init` has made again. A
+    /// second watch of a folder changes nothing.
+    pub fn watch_again(&self) {
+        for folder in folders() {
+            // One that is missing could not be made: that is on the console.
+            let _ = inotify::add_watch(&self.files, folder, NEW_AND_CHANGES);
+        }
+    }
+
     /// Watches the folder of each registry, which an event has reported before. A second watch of a
     /// folder changes nothing.
     fn watch_registries(&self) {
-        // Another program may have replaced it.
-        let _ = inotify::add_watch(&self.files, REGISTRIES, NEW_AND_CHANGES);
         let folders = std::fs::read_dir(REGISTRIES).into_iter().flatten().flatten();
         let flags = CHANGES | WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW;
         for folder in folders.take(MAX_WATCHED) {
@@ -103,6 +104,14 @@ impl Watch {
             let _ = inotify::add_watch(&self.files, folder.path(), flags);
         }
     }
+}
+
+/// The folders below `/run` whose files `init` writes.
+fn folders() -> impl Iterator<Item = &'static str> {
+    let parents = [JOIN_CA, PROXY_ENVIRONMENT, TRUSTED_ROOTS].map(Path::new).map(Path::parent);
+    let parents = parents.into_iter().flatten().filter_map(Path::to_str);
+    let own = [CONTROL_PLANE, KUBELET_CONFIGURATIONS, REGISTRIES, SECCOMP_PROFILES, STATIC_PODS];
+    own.into_iter().chain(parents)
 }
 
 fn take_reports(files: &OwnedFd) {

@@ -1,9 +1,10 @@
 //! The settings of the node document. PID 1 reads no TOML: `init kubelet-config` writes them to a
 //! file, one on each line.
 
-use osbuild_failure::Outcome;
+use osbuild_failure::{Explain, Outcome};
 use osbuild_protocol::Setting;
 
+use super::kept;
 use crate::host::run_files;
 
 /// The file.
@@ -16,6 +17,10 @@ pub fn write(settings: &[Setting]) -> Outcome {
 }
 
 /// The text of the file, which is missing if there are no settings.
-pub fn read() -> String {
-    run_files::read(FILE).unwrap_or_default()
+///
+/// # Errors
+/// There is something else in its place, or it cannot be read.
+pub fn read() -> Outcome<String> {
+    let text = run_files::read_up_to(FILE, kept::MAX_LENGTH);
+    text.map(Option::unwrap_or_default).explain(format_args!("read {FILE}"))
 }

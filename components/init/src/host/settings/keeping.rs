@@ -14,16 +14,34 @@ pub enum Keeping {
     Kept,
     /// One has, and the next is due at this time since boot.
     Failed(Duration),
-    /// One has, and the next has begun.
+    /// The disk has too much to do to begin one, which is due at this time since boot. A write that
+    /// began before has older settings.
+    Refused(Duration),
+    /// One has failed, and the next has begun.
     Again,
 }
 
 impl Keeping {
     /// The settings were written, or not. Returns whether that is new.
     pub fn on_written(&mut self, is_written: bool, now: Duration) -> bool {
+        if matches!(self, Self::Refused(_)) {
+            return false;
+        }
         let next = if is_written { Self::Kept } else { Self::Failed(now + RETRY) };
         let before = std::mem::replace(self, next);
         (before == Self::Kept) != is_written
+    }
+
+    /// A write cannot begin.
+    pub fn on_refused(&mut self, now: Duration) {
+        *self = Self::Refused(now + RETRY);
+    }
+
+    /// A write of the newest settings has begun, which ends the wait for one.
+    pub fn on_begun(&mut self) {
+        if matches!(self, Self::Refused(_)) {
+            self.begin();
+        }
     }
 
     /// The settings are written again.
@@ -33,7 +51,10 @@ impl Keeping {
 
     /// When to write them again, since boot.
     pub fn deadline(self) -> Option<Duration> {
-        if let Self::Failed(due) = self { Some(due) } else { None }
+        match self {
+            Self::Failed(due) | Self::Refused(due) => Some(due),
+            Self::Kept | Self::Again => None,
+        }
     }
 }
 
@@ -54,5 +75,19 @@ mod tests {
         assert_eq!(keeping.deadline(), Some(now + 2 * RETRY));
         assert!(keeping.on_written(true, now + 2 * RETRY));
         assert_eq!(keeping.deadline(), None);
+    }
+
+    #[test]
+    fn an_older_write_does_not_end_the_retry_of_one_that_could_not_begin() {
+        let now = Duration::from_secs(100);
+        let mut keeping = Keeping::default();
+        keeping.on_refused(now);
+        assert!(!keeping.on_written(true, now), "its settings are older");
+        assert_eq!(keeping.deadline(), Some(now + RETRY));
+        keeping.on_begun();
+        assert!(keeping.on_written(true, now + RETRY));
+        assert_eq!(keeping, Keeping::Kept);
+        keeping.on_begun();
+        assert_eq!(keeping, Keeping::Kept);
     }
 }

@@ -23,7 +23,7 @@ const FAILURES: &str = "host-settings-failures";
 const MAX_COUNT_LENGTH: u64 = 16;
 /// The maximum length of the file in bytes: that of all settings, each as long as it can be, and
 /// of as many that are refused.
-const MAX_LENGTH: u64 = 672 << 10;
+pub const MAX_LENGTH: u64 = 672 << 10;
 /// The maximum number of lines that are kept although they are refused.
 const MAX_REFUSED: usize = MAX_PARAMETERS;
 
@@ -113,7 +113,8 @@ fn writes<'p>(data: &Folder, proof: &'p Proof) -> Vec<Write<'p>> {
     let bad = || Write::Replace(BAD, read_from(data).0.newest.into());
     match proof {
         Proof::NoFailure => vec![Write::Remove(FAILURES)],
-        Proof::Good(text) => vec![put(GOOD, text), Write::Remove(FAILURES)],
+        // A ready start has not failed, also if the disk has no room for what it has proved.
+        Proof::Good(text) => vec![Write::Remove(FAILURES), put(GOOD, text)],
         Proof::TakenBack(text) => vec![bad(), put(FILE, text)],
         Proof::GoneBack(text) => {
             vec![bad(), Write::Remove(FAILURES), put(GOOD, text), put(FILE, text)]

@@ -8,6 +8,7 @@ mod held;
 pub mod image;
 pub mod keeping;
 pub mod kept;
+mod postponed;
 mod tried;
 mod values;
 
@@ -19,6 +20,7 @@ use osbuild_ranks::Source;
 
 use self::fallback::{Fallback, Proof};
 use self::kept::Refused;
+use self::postponed::Postponed;
 use self::tried::Try;
 use self::values::Values;
 use super::cluster_join::{self, ClusterSetting};
@@ -67,6 +69,7 @@ pub struct Settings {
     system_images: SystemImages,
     volumes: VolumeSettings,
     refused: Refused,
+    postponed: Postponed,
     tried: Try,
     fallback: Fallback,
     /// The lines of the node document.
@@ -432,7 +435,8 @@ impl Settings {
             .chain(self.volumes.observe())
             .chain(refused);
         let (tried, start) = (self.tried.state(now), self.fallback.state());
-        let settings = settings.collect();
+        let mut settings = settings.collect();
+        self.postponed.complete(&mut settings);
         let wireguard = self.network.wireguard().cloned().collect();
         HostSettings { tried, start, settings, pods: self.pods.states(), wireguard, cluster: None }
     }
@@ -552,9 +556,7 @@ impl Settings {
 
     /// Gives settings the values of the image. Returns the reasons why some are not set.
     pub fn set_recipe(&mut self, now: Duration) -> Vec<String> {
-        let outcomes = image::settings()
-            .map(|setting| setting.and_then(|setting| self.apply(Source::Image, &setting, now)));
-        outcomes.filter_map(Result::err).map(|refusal| refusal.reason).collect()
+        self.apply_all(Source::Image, image::settings(), now)
     }
 
     /// Gives settings the values of the node document, whose lines `text` has, and withdraws the
@@ -582,10 +584,8 @@ impl Settings {
     /// reasons why some are not set.
     fn replace(&mut self, source: Source, text: &str, now: Duration) -> Vec<String> {
         let mut lines = self.withdraw_others(source, text, now);
-        let settings = text.lines().map(Setting::parse);
-        let outcomes =
-            settings.map(|setting| setting.and_then(|setting| self.apply(source, &setting, now)));
-        lines.extend(outcomes.filter_map(Result::err).map(|refusal| refusal.reason));
+        self.postponed.forget(source);
+        lines.extend(self.apply_all(source, text.lines().map(Setting::parse), now));
         lines
     }
 

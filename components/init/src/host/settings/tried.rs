@@ -15,7 +15,7 @@ pub enum Try {
     Running {
         /// Until when, since boot.
         until: Duration,
-        /// The text of the file on DATA.
+        /// The settings of requests before it, as the text of the file on DATA.
         before: String,
     },
     /// Its time is over.
@@ -24,7 +24,7 @@ pub enum Try {
 
 impl Try {
     /// Begins one, or gives the one that is running this time from `now` on, since boot. `text` is
-    /// that of the file on DATA.
+    /// that of the settings of requests.
     pub fn begin(
         &mut self,
         time: TryTime,
@@ -43,7 +43,7 @@ impl Try {
         Ok(())
     }
 
-    /// Ends the try that is running, and returns the text of the file before it.
+    /// Ends the try that is running, and returns the text of the settings before it.
     pub fn end(&mut self) -> Result<String, Refusal> {
         match std::mem::take(self) {
             Self::Running { before, .. } => Ok(before),
@@ -80,7 +80,7 @@ impl Try {
         matches!(self, Self::Running { .. })
     }
 
-    /// The text of the file before it, while it is running.
+    /// The text of the settings before it, while it is running.
     pub fn before(&self) -> Option<&str> {
         if let Self::Running { before, .. } = self { Some(before) } else { None }
     }
@@ -90,7 +90,7 @@ impl Try {
         if let Self::Running { until, .. } = self { Some(*until) } else { None }
     }
 
-    /// The text of the file before it, if its time is over now.
+    /// The text of the settings before it, if its time is over now.
     pub fn expire(&mut self, now: Duration) -> Option<String> {
         self.deadline().filter(|until| *until <= now)?;
         match std::mem::replace(self, Self::Over) {

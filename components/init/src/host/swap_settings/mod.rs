@@ -220,11 +220,13 @@ impl SwapSettings {
         self.kubelet.due = None;
     }
 
-    /// The argument of the child that writes the kubelet's configuration, which is started now.
+    /// The argument of the child that writes the kubelet's configuration, which is started now: the
+    /// value of requests. The child itself reads those of lower ranks.
     pub fn ask_kubelet(&mut self) -> Option<String> {
         self.on_kubelet_due();
-        self.kubelet.asked = self.values.effective().map(|(_, swap)| swap.pods());
-        self.values.effective().map(|(_, swap)| Setting::Swap(*swap).line())
+        let asked = self.of(Source::Api);
+        self.kubelet.asked = asked.map(|swap| swap.pods());
+        asked.map(|swap| Setting::Swap(swap).line())
     }
 
     /// The child has written the configuration, and its document is known. Returns whether the
