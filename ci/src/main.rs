@@ -247,6 +247,7 @@ const LONG_NODES: &[Check] = &[
         name: "vm: volumes",
         run: vm::volumes::a_node_takes_a_signed_document_from_its_second_disk,
     },
+    Check { name: "vm: clouds", run: vm::clouds::a_node_takes_its_document_from_its_cloud },
     Check {
         name: "vm: user volumes",
         run: vm::user_volumes::a_blank_disk_becomes_a_volume_and_no_other,

@@ -3,6 +3,7 @@
 
 pub mod boards;
 mod boot_disk;
+pub mod clouds;
 pub mod cluster;
 pub mod console_address;
 mod data;
@@ -14,6 +15,7 @@ pub mod interrupted;
 pub mod joins;
 mod kept_disk;
 pub mod kernel_types;
+mod link_local;
 pub mod machine;
 pub mod neighbours;
 pub mod node;

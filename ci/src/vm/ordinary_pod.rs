@@ -1,6 +1,7 @@
 //! An ordinary pod, with its own address, a port of the host, and host paths.
 
 use super::kept_disk::KeptDisk;
+use super::link_local;
 use super::machine::{HOST, HOST6, Machine};
 use super::probe::{self, free_port};
 use super::relay;
@@ -60,14 +61,18 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// The greeting of a server outside the node.
 const GREETING: &str = "hello from outside";
 
+/// The servers of a second network of the node. Both send the greeting.
+const SERVERS: [(&str, &str); 2] = [(link_local::METADATA, GREETS), (link_local::BESIDE, GREETS)];
+const GREETS: &str = "echo hello from outside";
+
 /// Start of the addresses that the recipe's network configuration gives to pods.
 const POD_NETWORK: &str = "10.88.";
 
 /// No cluster, two boots of one disk: a static pod gets its address from `bridge`, is reached
-/// through `portmap`, and reaches a server outside, which can only answer to the node's address. At
-/// the second boot the plugins and their state exist already. The pod mounts host paths as a
-/// DaemonSet does: those that the recipe declares, and that of kernel modules. A NAT rule of the
-/// node document forwards another port of the node to it.
+/// through `portmap`, and reaches a server outside, which can only answer to the node's address. It
+/// does not reach the metadata of a cloud. At the second boot the plugins and their state exist
+/// already. The pod mounts host paths as a DaemonSet does: those that the recipe declares, and that
+/// of kernel modules. A NAT rule of the node document forwards another port of the node to it.
 pub fn an_ordinary_pod_runs_without_a_cluster(site: &Site) -> Result<Outcome> {
     let project = site.root.join("out/ci").join(ORDINARY);
     site.copy_to(&project)?;
@@ -85,11 +90,13 @@ pub fn an_ordinary_pod_runs_without_a_cluster(site: &Site) -> Result<Outcome> {
             .forward(document.files, probe::FILE)
             .forward(document.sockets, probe::SOCKET)
             .forward(forwarded, NAT_PORT)
+            .arguments(link_local::network(&SERVERS))
             .boot()
     };
 
     let node = boot("ordinary-first", pod.port)?;
     let address = pod.has_a_network(server)?;
+    pod.cannot_read_metadata()?;
     pod.writes_to_host_paths()?;
     let facts = probe::report(facts)?;
     pod.host_mounts_are_as_declared(&facts);
@@ -145,6 +152,15 @@ impl Pod {
         self.step(&format!("reach {HOST}:{server}"), GREETING)?;
         self.step(&format!("reach [{HOST6}]:{server}"), GREETING)?;
         Ok(addresses.split(' ').next().unwrap_or_default().to_owned())
+    }
+
+    /// The pod reaches a network of the node except for the address of a cloud's metadata, which may
+    /// have secrets.
+    fn cannot_read_metadata(&mut self) -> Result<()> {
+        self.step(&format!("reach {}:80", link_local::BESIDE), GREETING)?;
+        let expected = "error: connection timed out";
+        self.step(&format!("reach {}:80", link_local::METADATA), expected)?;
+        Ok(())
     }
 
     /// Connections to another port of the node reach the pod once a rule forwards them to its
