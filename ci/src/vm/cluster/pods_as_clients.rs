@@ -63,7 +63,7 @@ const TIMEOUT: Duration = Duration::from_secs(240);
 /// pod may not change them before its binding says so. Another ServiceAccount, and a token of no
 /// pod, may do nothing. A pod starts from an image that the node keeps while the registry is away,
 /// and one has a part of the node's swap. A label of a resource is put back in the cluster, which
-/// shows a setting that is not in effect.
+/// shows a setting that is not in effect. Both resources outlast a power cut.
 pub fn pods_are_clients_of_their_node(site: &Site) -> Result<Outcome> {
     let mut cluster = Cluster { plane: ControlPlane::start(site)?, outcome: Outcome::default() };
     let mut registry = Registry::start(site, cluster.plane.authority())?;
@@ -74,14 +74,17 @@ pub fn pods_are_clients_of_their_node(site: &Site) -> Result<Outcome> {
     let disk = KeptDisk::in_project(&project, RECIPE)?;
     let ports = Ports { place: free_port()?, socket: free_port()? };
     let (kubelet, api) = (free_port()?, free_port()?);
-    let mut running = Machine::of_recipe_in(site, &project, RECIPE, RECIPE)?
-        .keep(disk.path())
-        .disk_size(DISK_MIB)
-        .forward(ports.place, probe::PLACE)
-        .forward(ports.socket, probe::SOCKET)
-        .forward(kubelet, serving::PORT)
-        .forward(api, PORT)
-        .boot()?;
+    let boot = |log: &str| {
+        Machine::of_recipe_in(site, &project, RECIPE, log)?
+            .keep(disk.path())
+            .disk_size(DISK_MIB)
+            .forward(ports.place, probe::PLACE)
+            .forward(ports.socket, probe::SOCKET)
+            .forward(kubelet, serving::PORT)
+            .forward(api, PORT)
+            .boot()
+    };
+    let mut running = boot("pods-as-clients-first")?;
     cluster.plane.egress().route(serving::ADDRESS, kubelet);
     let kubectl = Kubectl::new(site, &cluster.plane)?;
     install(&registry.node_files(cluster.plane.authority())?, &ports)?;
@@ -99,6 +102,13 @@ pub fn pods_are_clients_of_their_node(site: &Site) -> Result<Outcome> {
     held_label::is_put_back(kubectl, node_api, &example.name, &mut cluster.outcome)?;
     let outcome = &mut cluster.outcome;
     shown_setting::is_a_problem_of_the_host(kubectl, node_api, &example.name, outcome)?;
+    running.power_off()?;
+    held_label::is_changed(kubectl, &example.name)?;
+    let mut running = boot("pods-as-clients-again")?;
+    set_join::joins_after_a_power_cut(&mut cluster, &mut running, &node)?;
+    let outcome = &mut cluster.outcome;
+    let name = &example.name;
+    held_label::is_put_back_after_a_power_cut_and_goes(kubectl, node_api, name, outcome)?;
     set_join::leaves(&mut cluster, &example.node_api)?;
     let Outcome { passed, summary, .. } = &mut cluster.outcome;
     *summary = format!("{passed} claims");

@@ -1,9 +1,9 @@
 //! A resource makes a node without a node document join a cluster, and leave it.
 
-use super::Cluster;
 use super::joining::resource;
 use super::node_api::NodeApi;
 use super::wait::{Seen, wait};
+use super::{Cluster, text};
 use crate::vm::node::NodeUnderTest;
 use osbuild::error::Result;
 use serde_json::Value;
@@ -46,6 +46,19 @@ pub fn joins(
     let is_hidden = !console.contains(&cluster.plane.token());
     outcome.check("the console does not have the token", is_hidden, || "it has".to_owned());
     Ok(node)
+}
+
+/// The node joins again by the resource after a power cut. It is the same one for its cluster.
+pub fn joins_after_a_power_cut(
+    cluster: &mut Cluster,
+    running: &mut NodeUnderTest,
+    before: &Value,
+) -> Result<()> {
+    let node = cluster.ready_node(running, Some(before))?;
+    let uids = [before, &node].map(|node| text(node, "/metadata/uid").to_owned());
+    let claim = "a node that joined by a resource is the same one after a power cut";
+    cluster.outcome.check(claim, uids[0] == uids[1], || uids.join(" became "));
+    Ok(())
 }
 
 /// The node leaves when the resource goes, and its pods go on: `osd` answers.

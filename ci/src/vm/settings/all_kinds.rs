@@ -77,7 +77,7 @@ const CASES: [Case; 22] = [
         ID,
         "mounted: true",
     ),
-    case(("Volume", "VolumeStatuses"), "{name: tried, folder: true}", ID, "mounted: true"),
+    case(("Volume", "VolumeStatuses"), "{name: tried, folder: true}", ID, "phase: mounted"),
     case(("Swap", "SwapStatuses"), "size: 16Mi", "node", "setBy: api"),
     case(
         ("RegistryMirror", "RegistryMirrorStatuses"),

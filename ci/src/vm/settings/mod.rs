@@ -10,6 +10,7 @@ mod cut_off;
 mod debug;
 mod document;
 mod firewall;
+mod full_disk;
 mod goes_back;
 mod hostile;
 mod image_server;
@@ -103,11 +104,12 @@ const EFFECT_AIM: Duration = Duration::from_secs(1);
 /// address, a route or a routing rule of the node, makes a link or a tunnel, closes a port,
 /// translates addresses, asks for a kernel module, turns swap on, keeps an image, writes a seccomp
 /// profile, gives the kubelet a credential provider, or has the node run a pod. It outranks the
-/// recipe, whose settings are in effect from the first boot on. The setting is put
-/// back when another program changes it, outlasts a crash of `osd` and a power cut, and goes with
-/// its resource. What the image does not allow is refused, also to a hostile `osd`. Labels and
-/// taints wait for the node to register. Without its file `osd` begins with what `init` holds. The
-/// node document is in effect where there is no resource.
+/// recipe, whose settings are in effect from the first boot on. The setting is put back when another
+/// program changes it, outlasts a crash of `osd` and a power cut, and goes with its resource. One
+/// that is made while DATA is full is in effect, and kept once there is space. What the image does
+/// not allow is refused, also to a hostile `osd`. Labels and taints wait for the node to register.
+/// Without its file `osd` begins with what `init` holds. The node document is in effect where there
+/// is no resource.
 pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     let more = |project: &Path| Ok(Lab::pods() + &stranger::pod(site, project)?);
     let lab = Lab::with(site, "settings", more)?;
@@ -161,6 +163,7 @@ fn holds_its_settings(lab: &Lab) -> Result<Outcome> {
     credential_providers::waits_for_its_program(node, &images, &mut outcome)?;
     proxies::is_set(node, &mut outcome)?;
     trusted_roots::are_set(node, &lab.clients()?, &mut outcome)?;
+    full_disk::keeps_no_setting_until_there_is_space(node, &mut outcome)?;
     running.power_off()?;
 
     outlast_a_power_cut(lab, &images, &mut outcome)?;
@@ -189,6 +192,7 @@ fn outlast_a_power_cut(lab: &Lab, images: &ImageServer, outcome: &mut Outcome) -
     let node = &lab.node;
     let mut running = lab.boot("again")?;
     kernel_parameters::has_both_after_a_power_cut(node, outcome)?;
+    full_disk::has_kept_it_after_a_power_cut(node, outcome)?;
     kernel_modules::outlast_a_power_cut(node, outcome)?;
     seccomp_profiles::outlasts_a_power_cut_and_goes(node, outcome)?;
     motds::outlasts_a_power_cut(node, &mut running, outcome)?;

@@ -36,7 +36,7 @@ spec:
 type Case = (&'static str, &'static str, &'static str);
 
 /// The settings, which earlier parts of the check have made.
-const CASES: [Case; 8] = [
+const CASES: [Case; 14] = [
     (
         "an address that is removed is back",
         "ip addr del 192.0.2.7/24 dev eth0",
@@ -71,6 +71,37 @@ const CASES: [Case; 8] = [
         "a link that is removed is made again",
         "ip link del storage",
         "ip link show storage 2>/dev/null | grep -q 'mtu 1400'",
+    ),
+    (
+        "a port that is taken out of its bridge is back",
+        "ip link set bond0 nomaster",
+        "test -e /sys/class/net/br0/brif/bond0",
+    ),
+    (
+        "a bridge that is removed is made again, with its port",
+        "ip link del br0",
+        "test -e /sys/class/net/br0/brif/bond0",
+    ),
+    (
+        "a bond that is removed is made again, with its mode and its bridge",
+        "ip link del bond0",
+        "grep -q 802.3ad /sys/class/net/bond0/bonding/mode 2>/dev/null \
+         && test -e /sys/class/net/br0/brif/bond0",
+    ),
+    (
+        "a link of WireGuard that is removed is made again",
+        "ip link del wg1",
+        "ip link show wg1 2>/dev/null | grep -q '[<,]UP[,>].*mtu 1420'",
+    ),
+    (
+        "a folder that is shown elsewhere and unmounted is shown again",
+        "nsenter -t 1 -m -- /bin/umount /run/mnt/shown",
+        "grep -q ' /run/mnt/shown ' /proc/1/mountinfo",
+    ),
+    (
+        "a volume in a folder of DATA that is unmounted is mounted again",
+        "nsenter -t 1 -m -- /bin/umount /var/mnt/files",
+        "grep -q ' /var/mnt/files ' /proc/1/mountinfo",
     ),
     (
         "a tmpfs that is unmounted is mounted again",
