@@ -3,8 +3,10 @@
 use crate::client_type::ClientType;
 use crate::documents::Draft;
 use crate::wire;
-use osbuild_resources::{Content, Error, Expected, Key, Owner, Phase, Query, Resource, Store};
-use std::collections::BTreeMap;
+use osbuild_resources::{
+    Content, Error, Expected, Key, Kind, Owner, Phase, Query, Resource, Store,
+};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::SystemTime;
 use tonic::Status;
@@ -61,7 +63,8 @@ pub fn set_different_things<'a>(
     changes: impl Iterator<Item = (&'a Key, Option<&'a Content>)>,
 ) -> Result<(), Status> {
     let (query, changes) = (Query::default(), changes.collect::<BTreeMap<_, _>>());
-    for one in changes.keys().filter_map(|key| ClientType::of(key.kind())) {
+    let kinds: BTreeSet<&Kind> = changes.keys().map(|key| key.kind()).collect();
+    for one in kinds.into_iter().filter_map(ClientType::of) {
         let kind = one.kind();
         let kept = store.list(&kind, &query).map(|found| found.content.clone());
         let kept = kept.filter(|content| !changes.contains_key(&content.key));

@@ -209,9 +209,14 @@ fn reason(status: Status) -> String {
 
 /// Whether a release that seals the file of who may call has written the files last.
 fn is_access_sealed(folder: &Folder) -> bool {
-    let bytes = folder.read(FILE, MAX_LENGTH).ok().flatten().unwrap_or_default();
-    // A damaged file may have had the mark.
-    KeptFile::decode(bytes.as_slice()).map_or(true, |kept| kept.is_access_sealed)
+    match folder.read(FILE, MAX_LENGTH) {
+        Ok(None) => false,
+        // A file that is damaged, or cannot be read, may have had the mark.
+        Ok(Some(bytes)) => {
+            KeptFile::decode(bytes.as_slice()).map_or(true, |kept| kept.is_access_sealed)
+        }
+        Err(_) => true,
+    }
 }
 
 /// The contents with their digest.
@@ -599,6 +604,16 @@ mod tests {
         let Kept { resources, generations } = read(&folder).unwrap().unwrap();
         assert!(resources.is_empty());
         assert!(generations.iter().all(|one| one.settings.is_empty()));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_may_have_had_the_mark_of_revocations() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().canonicalize().unwrap();
+        let folder = Folder::open(&path, ASIDE).unwrap();
+        assert!(!is_access_sealed(&folder), "there is no file");
+        std::fs::create_dir(path.join(FILE)).unwrap();
+        assert!(is_access_sealed(&folder));
     }
 
     #[tokio::test]

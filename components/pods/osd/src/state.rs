@@ -93,6 +93,13 @@ impl StateService {
         Ok(written)
     }
 
+    /// Whether an update to this content begins what `Teardown` begins.
+    fn begins_teardown(&self, content: &Content) -> bool {
+        let found = self.store.read(|store| store.get(&content.key));
+        let is_running = found.is_ok_and(|found| found.content.phase == Phase::Running);
+        content.phase == Phase::TearingDown && is_running
+    }
+
     /// Waits until the resources of now are on the disk.
     async fn keep(&self) -> Result<(), Status> {
         match &self.keeper {
@@ -203,6 +210,9 @@ impl State for StateService {
         let options = options.unwrap_or_default();
         let phase = options.expected_phase.map(|phase| phase.parse().map_err(wire::invalid));
         let expected = Expected { version, owner: Owner(options.owner), phase: phase.transpose()? };
+        if self.begins_teardown(&content) {
+            self.catalog.admit(&writer.caller, Verb::Destroy, content.key.kind())?;
+        }
         let now = SystemTime::now();
         let update = |store: &mut Store, content| store.update(content, expected, now);
         let updated = self.put(&writer, Verb::Update, content, update).await?;

@@ -98,9 +98,8 @@ impl Store {
     }
 
     /// All resources, sorted by kind and identifier.
-    pub fn all(&self) -> impl Iterator<Item = &Resource> {
-        let collections = self.collections.values();
-        collections.flat_map(|collection| collection.resources.values()).map(AsRef::as_ref)
+    pub fn all(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        self.collections.values().flat_map(|collection| collection.resources.values())
     }
 
     /// Puts back a resource that an earlier store held, as it was there.

@@ -85,7 +85,8 @@ impl OpenCall {
 impl Drop for OpenCall {
     fn drop(&mut self) {
         if !self.is_answered {
-            self.write(aborted(&self.caller, &self.method), false);
+            let may_change = !matches!(self.lines, Lines::OfChanges(_));
+            self.write(aborted(&self.caller, &self.method, may_change), false);
         }
     }
 }
@@ -171,9 +172,10 @@ impl Changed {
 #[derive(Clone, Debug)]
 pub struct Subject(pub String);
 
-fn aborted(caller: &str, method: &str) -> String {
+fn aborted(caller: &str, method: &str, may_change: bool) -> String {
     let method = shown(method, MAX_METHOD);
-    format!("call: {caller}: {method}: aborted by its client, perhaps after a change")
+    let after = if may_change { ", perhaps after a change" } else { "" };
+    format!("call: {caller}: {method}: aborted by its client{after}")
 }
 
 /// A response that succeeds has its status after its messages, so there is none yet.
@@ -229,11 +231,18 @@ mod tests {
     }
 
     #[test]
+    fn an_aborted_call_may_have_changed_something_if_its_method_can() {
+        let expected = "call: local: Get: aborted by its client";
+        assert_eq!(aborted("local", "Get", false), expected);
+        assert_eq!(aborted("local", "Get", true), format!("{expected}, perhaps after a change"));
+    }
+
+    #[test]
     fn a_line_is_short_however_long_the_text_of_a_client_is() {
         let long = "ä".repeat(12 << 10);
         let written = line("local", &long, None, Some(&Status::not_found(long.clone())));
         let [method, reason] = [MAX_METHOD, MAX_REASON].map(|max| "ä".repeat(max) + "…");
         assert_eq!(written, format!("call: local: {method}: refused: {reason}"));
-        assert_eq!(aborted("local", &long).matches('ä').count(), MAX_METHOD);
+        assert_eq!(aborted("local", &long, true).matches('ä').count(), MAX_METHOD);
     }
 }

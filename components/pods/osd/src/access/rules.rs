@@ -61,11 +61,9 @@ impl Rules {
     /// Returns the current rules. Reads the resources again if they have changed.
     fn current(&self) -> MutexGuard<'_, Current> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        let [are_others, have_others, count_others] = current.changes.each_mut().map(|changes| {
-            let has_changed = changes.has_changed().unwrap_or(true);
-            changes.borrow_and_update();
-            has_changed
-        });
+        // One step: a change in between would count as seen, and nobody would read it.
+        let [are_others, have_others, count_others] =
+            current.changes.each_mut().map(|changes| changes.borrow_and_update().has_changed());
         if are_others {
             current.excluded = excluded(&self.store);
         }

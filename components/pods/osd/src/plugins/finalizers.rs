@@ -2,6 +2,7 @@
 
 use osbuild_resources::{Error, Expected, Key, Resource, Store};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 /// Finalizers of plugins by the resources that they are on. They do not outlast the process, as the
@@ -44,12 +45,11 @@ impl Finalizers {
     }
 
     /// The resource without them.
-    pub fn without(&self, resource: &Resource) -> Resource {
-        let mut resource = resource.clone();
-        if let Some(held) = self.0.get(&resource.content.key) {
-            resource.content.finalizers.retain(|one| !held.contains(one));
-        }
-        resource
+    pub fn without(&self, resource: &Arc<Resource>) -> Arc<Resource> {
+        let Some(held) = self.0.get(&resource.content.key) else { return Arc::clone(resource) };
+        let mut resource = Resource::clone(resource);
+        resource.content.finalizers.retain(|one| !held.contains(one));
+        Arc::new(resource)
     }
 }
 

@@ -420,8 +420,7 @@ impl SharedStore {
             let kind = one.content.key.kind();
             is_kept(kind) && ClientType::of(kind).is_none()
         });
-        let confirmed = confirmed.iter().map(AsRef::as_ref);
-        confirmed.chain(others).map(|one| Arc::new(finalizers.without(one))).collect()
+        confirmed.iter().chain(others).map(|one| finalizers.without(one)).collect()
     }
 
     /// The roles and revocations, which outlast the process, without the finalizers of plugins.
@@ -429,7 +428,7 @@ impl SharedStore {
         let Inner { store, finalizers, .. } = &*self.lock();
         let types = ClientType::all().filter(|one| !one.is_setting());
         let kept = of_types(types, store).into_iter();
-        kept.map(|one| Arc::new(finalizers.without(&one))).collect()
+        kept.map(|one| finalizers.without(&one)).collect()
     }
 
     /// Takes note that those revocations are lost that the store does not have.

@@ -4,7 +4,8 @@ use crate::kept::keep;
 use crate::osd::{Client, NAMESPACE, all, code, create, metadata, thing, watch};
 use crate::remote::{Identity, RemoteOsd};
 use osbuild_cosi::resource::{
-    DestroyRequest, GetRequest, ListRequest, Resource, Spec, WatchOptions, WatchRequest,
+    DestroyRequest, GetRequest, ListRequest, Resource, Spec, UpdateRequest, WatchOptions,
+    WatchRequest,
 };
 use osbuild_cosi::v1::configuration_client::ConfigurationClient;
 use osbuild_cosi::v1::node_client::NodeClient;
@@ -88,6 +89,30 @@ async fn a_role_of_ones_own_gives_what_it_names_and_no_more() {
     let status = NodeClient::new(channel.clone()).get_status(GetStatusRequest {}).await;
     assert_eq!(code(status), denied);
     remote.recorded("call: helpdesk \"bob\": osbuild.v1.Node/GetStatus: refused", 1).await;
+}
+
+#[tokio::test]
+async fn a_role_that_may_update_and_not_destroy_cannot_tear_down() {
+    let remote = RemoteOsd::start(&[]);
+    let [alice, bob] =
+        [("alice", "admin"), ("bob", "helpdesk")].map(|(name, role)| remote.identity(name, role));
+    let documents = "{type: Role, id: helpdesk, spec: {resources: [\
+                     {verbs: [get, update], types: ['*']}]}}\n---\n\
+                     {type: Resolver, id: a, spec: {search: example.org}}";
+    apply(remote.channel(&alice).await.unwrap(), documents).await.unwrap();
+    let client = &mut remote.state(&bob).await;
+    let (namespace, r#type, id) = (NAMESPACE.into(), "Resolvers.osbuild".into(), "a".into());
+    let get = GetRequest { namespace, r#type, id, options: None };
+    let found = client.get(get).await.unwrap().into_inner().resource.unwrap();
+    for (phase, is_allowed) in [("tearingDown", false), ("running", true)] {
+        let mut changed = found.clone();
+        metadata(&mut changed).phase = phase.into();
+        let request = UpdateRequest { new_resource: Some(changed), options: None };
+        let updated = client.update(request).await;
+        let is_denied = |refused: &tonic::Status| refused.code() == Code::PermissionDenied;
+        assert_eq!(updated.is_ok(), is_allowed, "{phase}: {updated:?}");
+        assert!(is_allowed || updated.as_ref().is_err_and(is_denied), "{phase}: {updated:?}");
+    }
 }
 
 #[tokio::test]
