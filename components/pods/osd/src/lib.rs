@@ -21,6 +21,7 @@ pub mod connections;
 pub mod debug;
 pub mod documents;
 pub mod encoded_events;
+mod error_text;
 #[cfg(test)]
 mod fake_init;
 pub mod generations;

@@ -7,6 +7,9 @@ use std::time::Duration;
 /// update more than this, so it stays below the 4 MiB that clients of gRPC accept.
 pub const MAX_MESSAGE: usize = 1 << 20;
 
+/// Bytes of a message with the name of a service or of a type of the API.
+pub const MAX_NAME: usize = 8 << 10;
+
 /// Connections at a time over the Unix socket.
 pub const MAX_CONNECTIONS: usize = 64;
 

@@ -3,9 +3,11 @@
 use crate::access::guard::GuardLayer;
 use crate::configuration::ConfigurationService;
 use crate::connections::{Connection, Connections};
+use crate::error_text;
 use crate::inspection::InspectionService;
 use crate::limits::{
-    HttpLimits, KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, LOCAL_HTTP, MAX_MESSAGE, REMOTE_HTTP,
+    HttpLimits, KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, LOCAL_HTTP, MAX_MESSAGE, MAX_NAME,
+    REMOTE_HTTP,
 };
 use crate::node::NodeService;
 use crate::state::StateService;
@@ -52,9 +54,9 @@ pub async fn serve(
         .add_service(NodeServer::new(node).max_decoding_message_size(MAX_MESSAGE))
         .add_service(InspectServer::new(inspection).max_decoding_message_size(MAX_MESSAGE))
         .add_service(MachineServiceServer::new(TalosService).max_decoding_message_size(MAX_MESSAGE))
-        .add_service(health_service)
-        .add_service(reflection().build_v1()?)
-        .add_service(reflection().build_v1alpha()?);
+        .add_service(health_service.max_decoding_message_size(MAX_NAME))
+        .add_service(reflection().build_v1()?.max_decoding_message_size(MAX_NAME))
+        .add_service(reflection().build_v1alpha()?.max_decoding_message_size(MAX_NAME));
     let Connections { local, remote } = connections;
     tokio::try_join!(
         serve_side(local, LOCAL_HTTP, routes.clone()),
@@ -76,10 +78,17 @@ async fn serve_side(
         .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
         .layer(GuardLayer)
+        .layer(MapResponseLayer::new(shorten_error))
         .layer(MapResponseLayer::new(name_exhaustion))
         .add_routes(routes)
         .serve_with_incoming(ReceiverStream::new(connections).map(Ok::<_, io::Error>))
         .await
+}
+
+/// Cuts the text of the error that a response is.
+fn shorten_error(mut response: Response<Body>) -> Response<Body> {
+    error_text::shorten(response.headers_mut());
+    response
 }
 
 /// Gives the refusal of a large message the code that other servers of gRPC give it; tonic's is

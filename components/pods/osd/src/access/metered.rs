@@ -1,6 +1,7 @@
 //! The messages of a remote call, whose bytes count for its caller.
 
 use super::quota::{Held, Limited, Quota};
+use crate::error_text;
 use crate::limits::MAX_MESSAGE;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -137,7 +138,10 @@ impl MeteredResponse {
     fn count(&self, frame: Frame) -> Result<Frame, Status> {
         let bytes = match frame.into_data() {
             Ok(bytes) => bytes,
-            Err(other) => return Ok(other),
+            Err(mut other) => {
+                other.trailers_mut().into_iter().for_each(error_text::shorten);
+                return Ok(other);
+            }
         };
         let amount = bytes.len() + FRAME;
         let held = match self.excess {
