@@ -88,6 +88,13 @@ struct Containers {
     items: Vec<Container>,
 }
 
+/// Whether the kubelet has the pod of a container from a file.
+pub fn is_static(container: &Container, sandboxes: &[Sandbox]) -> bool {
+    let sandbox = sandboxes.iter().find(|sandbox| sandbox.id == container.sandbox);
+    let source = sandbox.and_then(|sandbox| sandbox.annotations.get(SOURCE));
+    source.is_some_and(|source| source == "file")
+}
+
 #[derive(Clone, PartialEq, Message)]
 struct Sandboxes {
     #[prost(message, repeated, tag = "1")]

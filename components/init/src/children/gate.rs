@@ -11,9 +11,10 @@ use osbuild_abi::cmdline::GATE_HOLD;
 use osbuild_abi::paths::POD_LIST;
 use osbuild_abi::pods::{self, DeclaredPod, Runs};
 use osbuild_failure::{Explain, Failure, Outcome};
+use tonic::Status;
 
 use super::api::Connection;
-use super::cri::{CONTAINER_NAME, Container, ContainerState, POD_NAME};
+use super::cri::{CONTAINER_NAME, Container, ContainerState, POD_NAME, Sandbox, is_static};
 use crate::boot::command_line::CommandLine;
 
 /// The kubelet's `healthzPort`.
@@ -74,15 +75,21 @@ async fn look(
     declared: &[DeclaredPod<'_>],
     node_name: &str,
 ) -> Outcome {
-    let containers = containerd
-        .containers()
-        .await
-        .map_err(|status| status.message().to_owned())
-        .explain("list the containers")?;
+    let text = |status: Status| status.message().to_owned();
+    let containers = containerd.containers().await.map_err(text).explain("list the containers")?;
+    let sandboxes = containerd.sandboxes().await.map_err(text).explain("list the sandboxes")?;
+    let containers = of_static_pods(containers, &sandboxes);
     let codes = exit_codes(containerd, declared, node_name, &containers).await?;
     let missing = declared.iter().find_map(|pod| missing(pod, node_name, &containers, &codes));
     missing.map_or(Ok(()), |missing| Err(Failure::new(missing)))?;
     healthy(TIMEOUT).explain("ask the kubelet whether it is healthy")
+}
+
+/// The containers without those of pods that an API server gave the kubelet: such a pod may have
+/// the name of a declared one.
+fn of_static_pods(mut containers: Vec<Container>, sandboxes: &[Sandbox]) -> Vec<Container> {
+    containers.retain(|one| is_static(one, sandboxes));
+    containers
 }
 
 /// The exit codes, by id, of exited containers of pods that run once.
@@ -165,6 +172,7 @@ pub fn healthy(timeout: Duration) -> Outcome {
 
 #[cfg(test)]
 mod tests {
+    use super::super::cri::SOURCE;
     use super::*;
 
     fn container(pod: &str, name: &str, state: ContainerState, created_at: i64) -> Container {
@@ -207,6 +215,22 @@ mod tests {
         let now = container("web-node-1", "nginx", ContainerState::Running, 5);
         let before = container("web-node-1", "nginx", ContainerState::Exited, 9);
         assert_eq!(why(&[before, now, side]), None);
+    }
+
+    #[test]
+    fn a_pod_of_the_cluster_with_the_name_of_a_declared_one_does_not_count() {
+        let sandbox = |id: &str, source: &str| Sandbox {
+            id: id.to_owned(),
+            annotations: [(SOURCE.to_owned(), source.to_owned())].into(),
+            ..Sandbox::default()
+        };
+        let of = |id: &str| {
+            let running = container("web-node-1", "nginx", ContainerState::Running, 1);
+            Container { sandbox: id.to_owned(), ..running }
+        };
+        let sandboxes = [sandbox("own", "file"), sandbox("foreign", "api")];
+        let all = vec![of("foreign"), of("own"), of("gone")];
+        assert_eq!(of_static_pods(all, &sandboxes), [of("own")]);
     }
 
     #[test]

@@ -83,7 +83,7 @@ pub fn apply(arguments: &[&str]) -> Outcome {
     let has_providers = write_providers(in_effect, &requested)?;
     let flags = || document_settings::flags(&kubelet, &registered, has_providers);
     let flags = in_effect.map(|_| flags());
-    // Without them the node does not join, so they are the last.
+    // Without them the node does not join.
     run_files::set(FLAGS, flags.map(|flags| flags.join("\n")).as_deref())?;
     let bootstrap = Credentials::observe().and_then(|credentials| credentials.bootstrap);
     let kubeconfigs: Vec<&Path> =

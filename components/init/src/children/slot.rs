@@ -14,8 +14,8 @@ use sha2::{Digest, Sha256};
 /// The bytes that are hashed at once.
 const PIECE: usize = 1 << 20;
 
-/// Verifies the slot on this device, which no other process may have open: it could change the slot
-/// afterwards.
+/// Verifies the slot on this device, which must be neither mounted nor open exclusively elsewhere:
+/// another program could change it afterwards.
 pub fn verify(device: &Path) -> Outcome {
     let flags = OFlags::EXCL.bits() as i32;
     let mut slot = File::options()

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use osbuild_failure::{Explain, Failure, Outcome};
 
 use super::api::Connection;
-use super::cri::{Container, ContainerState, GRACE, SOURCE, Sandbox};
+use super::cri::{Container, ContainerState, GRACE, Sandbox, is_static};
 
 /// The grace period in seconds of a container without one of its own: Kubernetes' default.
 const DEFAULT_GRACE: i64 = 30;
@@ -41,9 +41,7 @@ fn waves(sandboxes: &[Sandbox], containers: &[Container]) -> [Vec<Running>; 2] {
     let mut waves = [Vec::new(), Vec::new()];
     let running = containers.iter().filter(|one| one.state() == ContainerState::Running);
     for container in running {
-        let sandbox = sandboxes.iter().find(|sandbox| sandbox.id == container.sandbox);
-        let source = sandbox.and_then(|sandbox| sandbox.annotations.get(SOURCE));
-        let is_static = source.is_some_and(|source| source == "file");
+        let is_static = is_static(container, sandboxes);
         waves[usize::from(is_static)].push((container.id.clone(), grace(&container.annotations)));
     }
     waves
@@ -65,6 +63,7 @@ fn text(status: tonic::Status) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use super::super::cri::SOURCE;
     use super::*;
 
     fn sandbox(id: &str, source: &str) -> Sandbox {

@@ -19,8 +19,11 @@ impl Dispatcher {
         }
     }
 
-    /// Starts containerd again. Its containers go on.
+    /// Starts containerd again, unless the node ends. Its containers go on.
     pub(super) fn restart_containerd(&mut self) {
+        if self.end.is_some() {
+            return;
+        }
         if let Some(process) = self.processes.get_mut(Program::Containerd) {
             process.run_again(uptime());
         }

@@ -26,6 +26,11 @@ impl Backoff {
         wait
     }
 
+    /// The process ran for `ran`, and is started again without a failure.
+    pub fn on_restart(&mut self, ran: Duration) {
+        self.failures = self.failures_while_it_runs(ran);
+    }
+
     /// How many times in a row the process failed.
     pub fn failures(&self) -> u32 {
         self.failures
@@ -57,6 +62,17 @@ mod tests {
         }
         assert_eq!(backoff.after(Duration::from_secs(60)), FIRST);
         assert_eq!(backoff.failures(), 1);
+    }
+
+    #[test]
+    fn a_healthy_run_before_a_restart_on_request_resets_the_count() {
+        let mut backoff = Backoff::default();
+        backoff.after(Duration::ZERO);
+        backoff.after(Duration::ZERO);
+        backoff.on_restart(Duration::from_secs(59));
+        assert_eq!(backoff.failures(), 2);
+        backoff.on_restart(Duration::from_secs(60));
+        assert_eq!(backoff.failures(), 0);
     }
 
     #[test]

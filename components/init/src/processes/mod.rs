@@ -56,7 +56,7 @@ impl Processes {
         self.get(program).is_some_and(|process| process.pid().is_some())
     }
 
-    /// Whether the job `program` has succeeded.
+    /// Whether the job `program` has succeeded, or was stopped: it is not started again.
     pub fn is_done(&self, program: Program) -> bool {
         self.get(program).is_some_and(|process| process.state == State::Ended)
     }

@@ -167,7 +167,7 @@ impl Process {
         if self.pid().is_some() {
             return Err(Failure::new("it runs already"));
         }
-        self.stop_reason = None;
+        (self.stop_reason, self.last_error) = (None, None);
         self.kill_at = match self.program.life() {
             Life::Task { timeout } => Some(now + timeout),
             Life::Daemon | Life::Job => None,
@@ -253,7 +253,10 @@ impl Process {
 
     /// Asks it to exit, if it runs, and starts it again then. It is killed after [`KILL_AFTER`].
     pub fn restart(&mut self, now: Duration) {
-        self.stop_reason = Some(StopReason::Restart);
+        // A program that ends with the node stays away.
+        if self.stop_reason != Some(StopReason::Stop) {
+            self.stop_reason = Some(StopReason::Restart);
+        }
         self.end_with(Signal::TERM, now, KILL_AFTER);
     }
 
@@ -331,6 +334,7 @@ impl Process {
         match self.stop_reason {
             Some(StopReason::Stop) => Exit::AsAsked,
             Some(StopReason::Restart) => {
+                self.backoff.on_restart(now.saturating_sub(since));
                 self.state = State::Waiting { until: now };
                 Exit::AsAsked
             }

@@ -142,8 +142,8 @@ impl Sockets {
                     self.closer.close([stream.into()]);
                     continue;
                 }
-                if *socket == Socket::Host {
-                    // The reply with all settings may be longer than a socket's usual room.
+                if matches!(socket, Socket::Admin | Socket::Host) {
+                    // The status and all settings may be longer than a socket's usual room.
                     let _ = set_socket_send_buffer_size_force(&stream, MAX_REPLY);
                 }
                 let is_same = |client: &Client| client.socket == *socket;
