@@ -12,12 +12,12 @@ use osbuild_slots::{Header, Machine, Slot};
 use sha2::{Digest, Sha256};
 use uefi::boot::{self, LoadImageSource};
 use uefi::runtime::{self, VariableAttributes, VariableVendor};
-use uefi::{CStr16, CString16, Guid, Handle, cstr16, println};
+use uefi::{CStr16, CString16, Guid, Handle, cstr16};
 
 use crate::boot_disk::BootDisk;
 use crate::clock::Clock;
 use crate::memory::Pages;
-use crate::{WATCHDOG, floor, print, set_watchdog};
+use crate::{WATCHDOG, console, floor, print, set_watchdog};
 
 /// The machine, with the times that slotboot's own time does not include.
 pub struct Firmware {
@@ -38,7 +38,9 @@ impl Firmware {
     fn print_times(&self) {
         let own = self.clock.elapsed().saturating_sub(self.hashing + self.loading);
         let [own, hashing, loading] = [own, self.hashing, self.loading].map(seconds);
-        println!("{SLOTBOOT_TOOK}{own} s, to hash {hashing} s, the firmware to load {loading} s");
+        console::line(format_args!(
+            "{SLOTBOOT_TOOK}{own} s, to hash {hashing} s, the firmware to load {loading} s"
+        ));
     }
 }
 
@@ -114,7 +116,8 @@ impl Machine for Firmware {
         if let Err(error) = set_variable(report) {
             print(format_args!("the node will not know its slot: {error}"));
         }
-        println!("{SLOTBOOT_STARTS}{} {}: {}", slot.name, header.version, report.text);
+        let (name, version, text) = (slot.name, &header.version, &report.text);
+        console::line(format_args!("{SLOTBOOT_STARTS}{name} {version}: {text}"));
         self.print_times();
         set_watchdog(WATCHDOG);
         match boot::start_image(image) {

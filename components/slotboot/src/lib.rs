@@ -11,6 +11,7 @@ extern crate alloc;
 
 mod boot_disk;
 mod clock;
+mod console;
 mod firmware;
 mod floor;
 mod memory;
@@ -20,7 +21,6 @@ use core::time::Duration;
 
 use osbuild_abi::console::{SLOTBOOT, SLOTBOOT_STOPPED};
 use uefi::boot::{self, EventType, TimerTrigger, Tpl};
-use uefi::println;
 
 use crate::boot_disk::BootDisk;
 use crate::clock::Clock;
@@ -50,12 +50,12 @@ fn set_watchdog(seconds: usize) {
 
 /// Prints a line to the console.
 fn print(line: impl Display) {
-    println!("{SLOTBOOT}{line}");
+    console::line(format_args!("{SLOTBOOT}{line}"));
 }
 
 /// Prints why nothing can be started, and halts until the machine is switched off.
 pub fn stop(why: impl Display) -> ! {
-    println!("{SLOTBOOT_STOPPED}{why}");
+    console::line(format_args!("{SLOTBOOT_STOPPED}{why}"));
     set_watchdog(0);
     // SAFETY: a timer event without a callback has no other requirements.
     let timer = unsafe { boot::create_event(EventType::TIMER, Tpl::APPLICATION, None, None) };
