@@ -15,7 +15,7 @@ const ALL: [(&str, &str); 2] = [
     (
         "checks",
         "{name: checks, action: accept, protocol: tcp, sources: [10.0.2.0/24], \
-         ports: [7076, 7078, 7089, 7091-7097, 50000]}",
+         ports: [7076, 7078, 7089, 7091-7097, 7099, 50000]}",
     ),
     ("rest", "{name: rest, action: drop}"),
 ];
