@@ -154,6 +154,10 @@ fn changes(step: &Step, node: &Asking, now: Timestamp) -> Option<Value> {
             let ends = json!({ DRAINED: null, DRAINED_FOR: null, DRAIN_FAILED: now, WAITS: why });
             (ends, Some(Value::Null))
         }
+        Step::Stop(why) => {
+            let ends = json!({ DRAINED: null, DRAINED_FOR: null, WAITS: why });
+            (ends, Some(Value::Null))
+        }
         Step::Uncordon | Step::Requeue => {
             (json!({ DRAINED: null, DRAINED_FOR: null, DRAIN_FAILED: null }), Some(Value::Null))
         }
@@ -172,7 +176,7 @@ fn print(node: &str, step: &Step) {
         Step::Drain => eprintln!("{node}: is cordoned and drained"),
         Step::Grant => eprintln!("{node}: may reboot"),
         Step::Uncordon => eprintln!("{node}: is back"),
-        Step::GiveUp(why) => eprintln!("{node}: is uncordoned: {why}"),
+        Step::GiveUp(why) | Step::Stop(why) => eprintln!("{node}: is uncordoned: {why}"),
         Step::Requeue => eprintln!("{node}: is uncordoned: it asks for another release by now"),
         Step::NoteGrant => eprintln!("{node}: may reboot, by another tool"),
         Step::Evict | Step::Explain(_) => {}

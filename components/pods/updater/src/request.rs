@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use osbuild_grants::MAX_SKEW_S;
 use osbuild_grants::annotations::{
     FAILED, GRANTED, GRANTED_SINCE, REASON, RESULT, SINCE, SUCCEEDED, WAITS, WANTED,
 };
@@ -47,6 +48,10 @@ pub fn ask(found: &Annotations, version: &str, now: Timestamp) -> Changes {
     let mut changes = Changes::new();
     let since = found.get(SINCE).and_then(|since| since.parse::<Timestamp>().ok());
     match (found.get(WANTED), since) {
+        // The clock was ahead: the request would be the newest one until then.
+        (Some(wanted), Some(since)) if wanted == version && is_ahead(since, now) => {
+            changes.insert(SINCE, Some(noted(now)));
+        }
         (Some(wanted), Some(since)) if wanted == version => {
             let is_late = now.duration_since(since).unsigned_abs() > DEADLINE;
             if is_late && !is_granted(found, version) {
@@ -61,13 +66,20 @@ pub fn ask(found: &Annotations, version: &str, now: Timestamp) -> Changes {
             if found.get(RESULT).is_some_and(is_tried) {
                 changes.insert(RESULT, None);
             }
-            changes.insert(
-                SINCE,
-                Some(Timestamp::from_second(now.as_second()).unwrap_or(now).to_string()),
-            );
+            changes.insert(SINCE, Some(noted(now)));
         }
     }
     only_new(changes, found)
+}
+
+/// Whether the time is later than clocks may differ.
+fn is_ahead(since: Timestamp, now: Timestamp) -> bool {
+    since.as_second() > now.as_second() + MAX_SKEW_S
+}
+
+/// The time as annotations have it: in whole seconds.
+fn noted(time: Timestamp) -> String {
+    Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
 }
 
 /// Returns the changes that end the request: with the result if the release was tried, and without
@@ -194,6 +206,15 @@ mod tests {
         // The next release is another request.
         let next = apply(ask(&granted, "3", at(DAY)), granted);
         assert_eq!(next, annotations(&[(WANTED, "3"), (SINCE, DAY)]));
+    }
+
+    #[test]
+    fn a_node_whose_clock_was_ahead_asks_as_of_now_once_it_is_right() {
+        let found = apply(ask(&Annotations::new(), "2", at("2027-11-25T12:00:00Z")), [].into());
+        let right = apply(ask(&found, "2", at(DAY)), found);
+        assert_eq!((right[WANTED].as_str(), right[SINCE].as_str()), ("2", DAY));
+        assert!(!right.contains_key(REASON));
+        assert_eq!(ask(&right, "2", at(DAY)), Changes::new());
     }
 
     #[test]

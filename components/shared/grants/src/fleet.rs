@@ -160,7 +160,9 @@ impl<'n> Fleet<'n> {
         // A node that cannot be updated now, or could not be drained, does not hold up the waves
         // after its own.
         let holds_up = match status {
-            Status::Waiting | Status::Superseded => !is_held_up,
+            Status::Waiting => !is_held_up,
+            // The tool itself has cordoned it, and uncordons it for its turn.
+            Status::Superseded => node.is_ready && node.drain_failed.is_none(),
             Status::Draining => node.drain_failed.is_none(),
             Status::Rebooting | Status::Idle | Status::Done => true,
             Status::Overdue => false,

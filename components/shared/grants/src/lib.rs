@@ -13,6 +13,6 @@ mod node;
 mod policy;
 mod step;
 
-pub use node::{Node, Outcome, Request};
+pub use node::{MAX_SKEW_S, Node, Outcome, Request};
 pub use policy::{Policy, Share};
 pub use step::{Step, steps};

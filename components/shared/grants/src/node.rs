@@ -9,7 +9,7 @@ use crate::annotations::{
 };
 
 /// How many seconds the clock of another machine may be ahead.
-const MAX_SKEW_S: i64 = 3600;
+pub const MAX_SKEW_S: i64 = 3600;
 /// A time before that of every drain, in seconds since 1970.
 const OLD: i64 = 0;
 

@@ -15,8 +15,11 @@ pub enum Step {
     Grant,
     /// Note since when another tool lets it reboot.
     NoteGrant,
-    /// Uncordon it, and try again later. With the reason.
+    /// Uncordon it, as its pods did not leave, and try again later. With the reason.
     GiveUp(String),
+    /// Uncordon it, as it may not reboot now. With the reason, which is none of its own: it waits for
+    /// its turn again.
+    Stop(String),
     /// Uncordon it: it has its result, and is Ready.
     Uncordon,
     /// Uncordon it: it asks for another release by now, and waits for its turn again.
@@ -71,10 +74,10 @@ fn drain<'n>(
 ) -> Step {
     let took = now - node.drained_since.unwrap_or(now);
     match fleet.refusal(&request.version) {
-        Some(reason) => Step::GiveUp(reason.to_string()),
+        Some(reason) => Step::Stop(reason.to_string()),
         None if node.pods_left == 0 && !fleet.would_lose_another(node) => Step::Grant,
         None if took <= i64::from(policy.drain_timeout_s) => Step::Evict,
-        None if node.pods_left == 0 => Step::GiveUp(Reason::ControlPlane.to_string()),
+        None if node.pods_left == 0 => Step::Stop(Reason::ControlPlane.to_string()),
         None => Step::GiveUp(format!("the node could not be drained in {took} s")),
     }
 }
