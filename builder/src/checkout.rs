@@ -92,6 +92,8 @@ impl Checkout {
             .or_build(message)?;
         file.write_all(text.as_bytes()).or_build(message)?;
         file.as_file().set_permissions(Permissions::from_mode(0o644)).or_build(message)?;
+        // A power cut must leave neither an empty recipe nor an empty lock.
+        file.as_file().sync_all().or_build(message)?;
         file.persist(&path).or_build(message)?;
         Ok(path)
     }

@@ -44,9 +44,13 @@ impl Progress {
         Progress { counters, last: Arc::new(Mutex::new(Instant::now())) }
     }
 
+    /// A message with these bytes came. One without bytes is no progress: a server could send such
+    /// for ever.
     pub(crate) fn received(&self, bytes: usize) {
         self.counters.received.fetch_add(bytes as u64, Ordering::Relaxed);
-        self.touch();
+        if bytes > 0 {
+            self.touch();
+        }
     }
 
     pub(crate) fn sent(&self, bytes: usize) {

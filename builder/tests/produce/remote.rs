@@ -262,6 +262,21 @@ fn a_file_that_is_gone_when_it_is_read_makes_one_step_run_here() {
 }
 
 #[test]
+fn a_source_that_a_cache_has_lost_keeps_no_other_from_coming() {
+    let casd = Casd::start();
+    let (writer, reader) = (Bench::new(), Bench::new());
+    let put = |text: &str| writer.store().put_bytes(text.as_bytes()).unwrap();
+    let sources = ["one", "two", "three"].map(put);
+    let shared = remote(&writer, &casd.url(), Mode::CacheWrite);
+    shared.give_sources(writer.store(), &sources, &|_| Ok(())).unwrap();
+    let loses = Refusal { method: "/BatchReadBlobs", code: NOT_FOUND, times: 1 };
+    let loses = refuse(casd.address, loses);
+    let cache = remote(&reader, &format!("grpc://{}", loses.address), Mode::Cache);
+    assert_eq!(cache.take_sources(reader.store(), &sources).unwrap(), sources.len());
+    assert!(sources.iter().all(|source| reader.store().contains(source)));
+}
+
+#[test]
 fn a_file_of_zeros_is_compressed_both_ways() {
     const SIZE: u64 = 9 << 20;
     let server = BazelRemote::start();

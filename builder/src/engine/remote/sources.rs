@@ -40,10 +40,18 @@ impl Remote {
         let mut fresh = || store.incoming().map_err(io::Error::other);
         let mut done = |whole: Incoming| whole.finish().map(drop).map_err(io::Error::other);
         match self.cache.read(&wanted, &mut fresh, &mut done) {
-            // Evicted between the two calls: its registry has it.
-            Ok(()) | Err(Fault::Missing) => Ok(wanted.len()),
-            Err(fault) => Err(fault),
+            Ok(()) => return Ok(wanted.len()),
+            Err(Fault::Missing) => {}
+            Err(fault) => return Err(fault),
         }
+        // One was evicted between the two calls, and ended the reading of all: its registry has it.
+        for source in sources.iter().filter(|source| !store.contains(source)) {
+            match self.cache.read(&[blob(source)], &mut fresh, &mut done) {
+                Ok(()) | Err(Fault::Missing) => {}
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(sources.iter().filter(|source| store.contains(source)).count())
     }
 
     /// Gives the cache those of the sources that it lacks, if the mode says so. `restore` makes one

@@ -69,9 +69,10 @@ impl List {
     /// How each of these files of results is kept. The artifact lacks those that no build needs.
     ///
     /// # Errors
-    /// The list has no digest for one.
+    /// The digest that the list has for one is malformed.
     pub fn kept(&self, files: impl Iterator<Item = Digest>) -> Result<BTreeMap<Digest, Digest>> {
-        let wrong = |file| Error::digest(format!("the list does not say where the file {file} is"));
+        let wrong =
+            |file| Error::digest(format!("the list has a malformed digest for the file {file}"));
         let kept = |file| {
             let kept = self.files.get(&text(&file))?;
             Some(kept.parse().map(|kept| (file, kept)).map_err(|_| wrong(file)))
