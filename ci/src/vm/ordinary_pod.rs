@@ -154,7 +154,7 @@ impl Pod {
         Ok(addresses.split(' ').next().unwrap_or_default().to_owned())
     }
 
-    /// The pod reaches a network of the node except for the address of a cloud's metadata, which may
+    /// The pod reaches a network of the node, but not the address of a cloud's metadata, which may
     /// have secrets.
     fn cannot_read_metadata(&mut self) -> Result<()> {
         self.step(&format!("reach {}:80", link_local::BESIDE), GREETING)?;

@@ -104,7 +104,7 @@ const EFFECT_AIM: Duration = Duration::from_secs(1);
 /// address, a route or a routing rule of the node, makes a link or a tunnel, closes a port,
 /// translates addresses, asks for a kernel module, turns swap on, keeps an image, writes a seccomp
 /// profile, gives the kubelet a credential provider, or has the node run a pod. It outranks the
-/// recipe, whose settings are in effect from the first boot on. The setting is put back when another
+/// recipe, whose settings are in effect from the first boot on. The setting is put back if another
 /// program changes it, outlasts a crash of `osd` and a power cut, and goes with its resource. One
 /// that is made while DATA is full is in effect, and kept once there is space. What the image does
 /// not allow is refused, also to a hostile `osd`. Labels and taints wait for the node to register.

@@ -57,7 +57,7 @@ impl Dispatcher {
         self.keep_settings_unasked(now);
     }
 
-    /// Writes the settings, for which no client waits. Those of a try are not kept, and earlier ones
+    /// Writes the settings, for which no client waits. Those of a try are not kept. Earlier ones
     /// that are in effect because of a failure replace none.
     pub(super) fn keep_settings_unasked(&mut self, now: Duration) {
         let may_keep = !self.settings.is_trying() && self.settings.admit().is_ok();

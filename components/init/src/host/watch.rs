@@ -85,7 +85,7 @@ impl Watch {
         self.watch_registries();
     }
 
-    /// Watches the folders that another program may have replaced, and that `init` has made again. A
+    /// Watches the folders that another program may have replaced, and `init` has made again. A
     /// second watch of a folder changes nothing.
     pub fn watch_again(&self) {
         for folder in folders() {

@@ -17,8 +17,8 @@ pub enum Step {
     NoteGrant,
     /// Uncordon it, as its pods did not leave, and try again later. With the reason.
     GiveUp(String),
-    /// Uncordon it, as it may not reboot now. With the reason, which is none of its own: it waits for
-    /// its turn again.
+    /// Uncordon it, as it may not reboot now, and have it wait for its turn again. With the reason,
+    /// which is none of its own.
     Stop(String),
     /// Uncordon it: it has its result, and is Ready.
     Uncordon,

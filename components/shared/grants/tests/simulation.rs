@@ -146,7 +146,9 @@ fn carry_out(node: &mut Node, simulated: &mut Simulated, step: Step, now: i64) {
             (node.drained_since, node.is_cordoned) = (None, false);
             node.drain_failed = Some(now);
         }
-        Step::Stop(_) | Step::Uncordon | Step::Requeue => (node.drained_since, node.is_cordoned) = (None, false),
+        Step::Stop(_) | Step::Uncordon | Step::Requeue => {
+            (node.drained_since, node.is_cordoned) = (None, false)
+        }
         Step::Explain(why) => node.waits = Some(why),
         Step::Evict | Step::NoteGrant => {}
     }

@@ -18,7 +18,7 @@ pub const MAX_LINE: usize = 64 << 10;
 #[derive(Debug)]
 pub struct Lines {
     form: Form,
-    /// The first parts of lines whose last part has not been read, one line for each stream at most.
+    /// The beginnings of lines whose last part has not been read, one for each stream at most.
     begun: Vec<LogLine>,
 }
 

@@ -11,8 +11,8 @@ pub const MAX_VALUE: usize = 256;
 /// The maximum number of parameters that `init` holds.
 pub const MAX_PARAMETERS: usize = 64;
 
-/// Parameters that the kernel sets to zero when their counterpart is set, and whose zero it does not
-/// take: neither the value of another source nor the one before could be in effect again.
+/// Parameters that the kernel sets to zero when their counterpart is set, and whose zero it does
+/// not take: neither the value of another source nor the one before could be in effect again.
 const ONE_WAY: [(&str, &str); 2] = [
     ("vm.dirty_bytes", "vm.dirty_ratio"),
     ("vm.dirty_background_bytes", "vm.dirty_background_ratio"),
