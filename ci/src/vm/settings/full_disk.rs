@@ -16,10 +16,10 @@ const FILE: (&str, &str) = ("/proc/sys/vm/vfs_cache_pressure", "77");
 
 /// Scripts for the privileged pod: one uses up the space that the reserve leaves, at last by
 /// a program without privileges; one counts the lines of the file of `osd` that name the resource.
-const FILL: &str = "cd /proc/1/root/data && set -- $(df -kP . | tail -n 1) \
+const FILL: &str = "cd /proc/1/root && cd data && set -- $(df -kP . | tail -n 1) \
     && { fallocate -l ${4}k filler; unshare -U cat /dev/zero >>filler; df -kP . ; } 2>&1";
-const EMPTY: &str = "rm /proc/1/root/data/filler 2>&1";
-const KEPT: &str = "grep -c vfs_cache_pressure /proc/1/root/data/osd/resources";
+const EMPTY: &str = "cd /proc/1/root && rm data/filler 2>&1";
+const KEPT: &str = "cd /proc/1/root && grep -c vfs_cache_pressure data/osd/resources";
 
 /// The pause before the file is read again.
 const PAUSE: Duration = Duration::from_secs(1);

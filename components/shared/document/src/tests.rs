@@ -463,17 +463,13 @@ fn a_list_with_more_entries_than_init_holds_is_refused() {
     let parameters = |count| format!("[kernel-parameters]\n{}", many(count, &parameter));
     let labels = |count| format!("[kubelet.labels]\n{}", many(count, &label));
     let taints = |count| format!("[kubelet]\ntaints = [{}]\n", many(count, &taint));
-    let rules = |count| many(count, &rule);
-    let volumes = |count| many(count, &volume);
-    let all: [(&dyn Fn(usize) -> String, usize, &str); 5] = [
-        (&rules, 32, "there are at most 32 of these"),
-        (&volumes, 8, "there are at most 8 volumes"),
-        (&parameters, 64, "there are at most 64 kernel parameters"),
-        (&labels, 32, "there are at most 32 labels"),
-        (&taints, 16, "there are at most 16 taints"),
-    ];
-    for (text, max, reason) in all {
+    let is_bounded = |text: &dyn Fn(usize) -> String, max: usize, reason: &str| {
         assert!(Document::parse(&text(max)).is_ok(), "{:?}", Document::parse(&text(max)));
         assert_eq!(Document::parse(&text(max + 1)).unwrap_err().reason, reason);
-    }
+    };
+    is_bounded(&|count| many(count, &rule), 32, "there are at most 32 of these");
+    is_bounded(&|count| many(count, &volume), 8, "there are at most 8 volumes");
+    is_bounded(&parameters, 64, "there are at most 64 kernel parameters");
+    is_bounded(&labels, 32, "there are at most 32 labels");
+    is_bounded(&taints, 16, "there are at most 16 taints");
 }
