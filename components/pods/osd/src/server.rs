@@ -77,8 +77,9 @@ async fn serve_side(
         .initial_connection_window_size(limits.window)
         .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
-        .layer(GuardLayer)
+        // The outermost: the guard refuses a call by its name, which comes from outside.
         .layer(MapResponseLayer::new(shorten_error))
+        .layer(GuardLayer)
         .layer(MapResponseLayer::new(name_exhaustion))
         .add_routes(routes)
         .serve_with_incoming(ReceiverStream::new(connections).map(Ok::<_, io::Error>))

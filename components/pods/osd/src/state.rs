@@ -176,6 +176,7 @@ impl State for StateService {
         caller.may(Verb::List, &kind)?;
         let options = options.unwrap_or_default();
         let query = wire::query(options.label_query, options.id_query)?;
+        // They stay in memory until the client has taken them, also those that change meanwhile.
         let found: Vec<_> = self.store.read(|store| store.list(&kind, &query).collect());
         let messages =
             iter(found).map(|found| Ok(ListResponse { resource: Some(wire::resource(&found)) }));

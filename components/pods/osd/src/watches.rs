@@ -24,8 +24,13 @@ pub type Messages = Pin<Box<dyn Stream<Item = Result<WatchResponse, Status>> + S
 /// The first version of the API whose clients know the events `BOOTSTRAPPED` and `ERRORED`.
 const KNOWS_ALL_EVENTS: i32 = 1;
 
-/// Begins a watch. Its messages are made when the client takes them: a slow client keeps nothing in
-/// memory, and loses its place in the history.
+/// Bytes of the resources that a watch takes from the history at a time, roughly, if each of its
+/// messages has one event.
+const MAX_TAKEN: usize = 64 << 10;
+
+/// Begins a watch. Its messages are made when the client takes them. Until then it keeps the events
+/// that it has taken from the history, and their resources, in memory. A slow client loses its
+/// place in the history for those after them.
 pub fn open(
     store: &Arc<SharedStore>,
     caller: &Caller,
@@ -121,7 +126,8 @@ impl Feed {
             if !message.event.is_empty() {
                 return Ok(message);
             }
-            self.pending = self.watch.next(MAX_MESSAGE).await?.into();
+            let max_bytes = if self.aggregated { MAX_MESSAGE } else { MAX_TAKEN };
+            self.pending = self.watch.next(max_bytes).await?.into();
         }
     }
 
@@ -203,5 +209,37 @@ fn size(event: &Event) -> usize {
         Event::Present(found) => found.size(),
         Event::Changed(change, _) => change.size(),
         Event::Absent(_) | Event::Bootstrapped(_) | Event::Begins(_) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use osbuild_resources::{Content, Key, Owner, Query, Spec};
+    use std::time::UNIX_EPOCH;
+
+    #[tokio::test]
+    async fn a_watch_takes_a_few_events_at_a_time_unless_its_messages_have_many() {
+        let store = Arc::new(SharedStore::new().unwrap());
+        let kind = Kind::new("system", "Things.example").unwrap();
+        let feed = |aggregated| {
+            let target = Target::Kind(kind.clone(), Query::default());
+            let begun = store.watch(&Caller::local(), target, &Start::Now, false);
+            let (kind, (events, watch)) = (kind.clone(), begun.unwrap());
+            Feed { kind, watch, pending: events.into(), aggregated, knows_all_events: true }
+        };
+        let mut feeds = [feed(false), feed(true)];
+        for id in 0..10 {
+            let spec = Spec { proto: vec![0; MAX_TAKEN / 2], ..Spec::default() };
+            let content = Content::new(Key::new(kind.clone(), &id.to_string()).unwrap(), spec);
+            let created =
+                store.write(&kind, |store| store.create(content, Owner::default(), UNIX_EPOCH));
+            created.unwrap();
+        }
+        let mut found = Vec::new();
+        for feed in &mut feeds {
+            found.push((feed.message().await.unwrap().event.len(), feed.pending.len()));
+        }
+        assert_eq!(found, [(1, 1), (10, 0)]);
     }
 }

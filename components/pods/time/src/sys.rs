@@ -29,7 +29,8 @@ pub fn adjust(adjustment: Adjustment) -> io::Result<()> {
 
 /// Converts an adjustment for the kernel. A slew uses its phase-locked loop, which also learns the
 /// clock's drift. Both mark the clock as synchronized, so that the kernel copies it to the hardware
-/// clock (every eleven minutes).
+/// clock (every eleven minutes). Both are in nanoseconds, by which `osd` knows later that the clock
+/// was set.
 fn request(adjustment: Adjustment) -> libc::timex {
     // SAFETY: `timex` is plain numbers, for which zero is valid.
     let mut request: libc::timex = unsafe { mem::zeroed() };
@@ -85,6 +86,7 @@ mod tests {
             let request = request(adjustment);
             assert_eq!(request.modes & libc::ADJ_STATUS, libc::ADJ_STATUS);
             assert_eq!(request.status & 0x40, 0, "STA_UNSYNC");
+            assert_eq!(request.modes & libc::ADJ_NANO, libc::ADJ_NANO);
         }
     }
 }

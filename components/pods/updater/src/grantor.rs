@@ -11,7 +11,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_grants::annotations::{
-    DRAIN_FAILED, DRAINED, DRAINED_FOR, GRANTED, GRANTED_SINCE, WAITS,
+    DRAIN_FAILED, DRAINED, DRAINED_FOR, GRANTED, GRANTED_SINCE, SINCE, WAITS,
 };
 use osbuild_grants::{Node as Asking, Policy, Step, steps};
 use serde_json::{Value, json};
@@ -150,6 +150,7 @@ fn changes(step: &Step, node: &Asking, now: Timestamp) -> Option<Value> {
         }
         Step::Grant => (json!({ GRANTED: version?, GRANTED_SINCE: now }), None),
         Step::NoteGrant => (json!({ GRANTED_SINCE: now }), None),
+        Step::NoteRequest => (json!({ SINCE: now }), None),
         Step::GiveUp(why) => {
             let ends = json!({ DRAINED: null, DRAINED_FOR: null, DRAIN_FAILED: now, WAITS: why });
             (ends, Some(Value::Null))
@@ -179,6 +180,9 @@ fn print(node: &str, step: &Step) {
         Step::GiveUp(why) | Step::Stop(why) => eprintln!("{node}: is uncordoned: {why}"),
         Step::Requeue => eprintln!("{node}: is uncordoned: it asks for another release by now"),
         Step::NoteGrant => eprintln!("{node}: may reboot, by another tool"),
+        Step::NoteRequest => {
+            eprintln!("{node}: asks as of now: the time of its request is malformed or ahead");
+        }
         Step::Evict | Step::Explain(_) => {}
     }
 }
@@ -206,6 +210,22 @@ mod tests {
         assert_eq!(drain["metadata"]["annotations"][DRAINED_FOR], json!("2"));
         let granted = json!({ GRANTED: "2", GRANTED_SINCE: "2026-11-25T12:00:00Z" });
         assert_eq!(changes(Step::Grant), json!({ "metadata": { "annotations": granted } }));
+        let dated = json!({ SINCE: "2026-11-25T12:00:00Z" });
+        assert_eq!(changes(Step::NoteRequest), json!({ "metadata": { "annotations": dated } }));
+    }
+
+    #[test]
+    fn a_node_that_is_stopped_has_no_mark_of_a_drain_that_failed() {
+        let now = "2026-11-25T12:00:00Z".parse().unwrap();
+        let annotations = |step| {
+            let mut changes = changes(&step, &Asking::default(), now).unwrap();
+            assert_eq!(changes.pointer("/spec/unschedulable"), Some(&Value::Null));
+            changes["metadata"]["annotations"].take()
+        };
+        let stopped = annotations(Step::Stop("2 is stopped".to_owned()));
+        assert_eq!((stopped.get(DRAIN_FAILED), &stopped[WAITS]), (None, &json!("2 is stopped")));
+        let given_up = annotations(Step::GiveUp("it could not be drained".to_owned()));
+        assert_eq!(given_up[DRAIN_FAILED], json!("2026-11-25T12:00:00Z"));
     }
 
     #[test]

@@ -5,7 +5,8 @@
 
 /// By the node: the version of the release that it wants to reboot into.
 pub const WANTED: &str = "osbuild.dev/reboot-wanted";
-/// By the node: since when it wants that (RFC 3339).
+/// By the node: since when it wants that (RFC 3339). Our tool replaces a time that is malformed or
+/// far ahead.
 pub const SINCE: &str = "osbuild.dev/reboot-since";
 /// By the node: why it still waits, or why the release has failed. A sentence.
 pub const REASON: &str = "osbuild.dev/reboot-reason";

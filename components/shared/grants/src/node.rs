@@ -26,6 +26,8 @@ pub struct Node {
     pub is_control_plane: bool,
     /// The reboot that it requests, if any.
     pub request: Option<Request>,
+    /// Whether its request has no time that counts, so that it counts as of now in each round.
+    pub is_undated: bool,
     /// The version into which it may reboot.
     pub granted: Option<String>,
     /// Since when it may. Another tool that grants reboots does not say.
@@ -65,26 +67,26 @@ pub enum Outcome {
 impl Node {
     /// Reads a node from its name and its annotations at the time `now`. Anybody who may change the
     /// Node may write a time that is malformed or far in the future. A request with such a time is
-    /// the newest one, and a drain with such a time is an old one: it neither lasts for ever nor
-    /// keeps the node from its update.
+    /// the newest one until it has another, and a drain with such a time is an old one: it neither
+    /// lasts for ever nor keeps the node from its update.
     pub fn parse<'a>(name: &str, now: i64, annotation: impl Fn(&str) -> Option<&'a str>) -> Self {
-        let time = |key: &str, otherwise: i64| {
-            let time = seconds(annotation(key)?).filter(|time| *time <= now + MAX_SKEW_S);
-            Some(time.unwrap_or(otherwise))
-        };
+        let counts = |text: &str| seconds(text).filter(|time| *time <= now + MAX_SKEW_S);
+        let time = |key: &str| annotation(key).map(|text| counts(text).unwrap_or(OLD));
+        let since = annotation(SINCE).and_then(counts);
         let version = |key: &str| annotation(key).filter(|version| !version.is_empty());
         Node {
             place: place(name),
             request: version(WANTED).map(|version| Request {
                 version: version.to_owned(),
-                since: time(SINCE, now).unwrap_or(now),
+                since: since.unwrap_or(now),
             }),
+            is_undated: version(WANTED).is_some() && since.is_none(),
             granted: version(GRANTED).map(str::to_owned),
-            granted_since: time(GRANTED_SINCE, OLD),
+            granted_since: time(GRANTED_SINCE),
             result: annotation(RESULT).and_then(outcome),
-            drained_since: time(DRAINED, OLD),
+            drained_since: time(DRAINED),
             drained_for: version(DRAINED_FOR).map(str::to_owned),
-            drain_failed: time(DRAIN_FAILED, OLD),
+            drain_failed: time(DRAIN_FAILED),
             waits: annotation(WAITS).map(str::to_owned),
             ..Node::default()
         }
@@ -133,7 +135,7 @@ mod tests {
         ]);
         assert_eq!(asks.request, Some(Request { version: "1.0.1".to_owned(), since: 60 }));
         assert_eq!(asks.result, Some(("1.0.0".to_owned(), Outcome::Succeeded)));
-        assert!(asks.is_granted());
+        assert!(asks.is_granted() && !asks.is_undated);
     }
 
     #[test]
@@ -147,6 +149,7 @@ mod tests {
     fn an_unreadable_time_neither_helps_a_node_nor_stops_it() {
         for wrong in ["yesterday", "", "9999-01-01T00:00:00Z"] {
             let asks = node(&[(WANTED, "1"), (SINCE, wrong), (DRAINED, wrong), (RESULT, "1 ?")]);
+            assert!(asks.is_undated);
             assert_eq!((asks.request.unwrap().since, asks.drained_since), (7, Some(OLD)));
             assert_eq!(asks.result, Some(("1".to_owned(), Outcome::Failed)));
             assert_eq!(node(&[(DRAIN_FAILED, wrong)]).drain_failed, Some(OLD));

@@ -15,6 +15,9 @@ pub enum Step {
     Grant,
     /// Note since when another tool lets it reboot.
     NoteGrant,
+    /// Note that it asks as of now: the time of its request does not count, and its wave would
+    /// never begin.
+    NoteRequest,
     /// Uncordon it, as its pods did not leave, and try again later. With the reason.
     GiveUp(String),
     /// Uncordon it, as it may not reboot now, and have it wait for its turn again. With the reason,
@@ -53,6 +56,7 @@ pub fn steps(nodes: &[Node], policy: &Policy, now: i64) -> Vec<(usize, Step)> {
     for (index, node, request) in waiting {
         let step = match fleet.take_place(node, request) {
             Ok(()) => Some(Step::Drain),
+            Err(_) if node.is_undated => Some(Step::NoteRequest),
             Err(reason) => {
                 let is_late = now - request.since > i64::from(policy.deadline_s);
                 let why = is_late.then(|| reason.to_string());

@@ -150,7 +150,7 @@ fn carry_out(node: &mut Node, simulated: &mut Simulated, step: Step, now: i64) {
             (node.drained_since, node.is_cordoned) = (None, false)
         }
         Step::Explain(why) => node.waits = Some(why),
-        Step::Evict | Step::NoteGrant => {}
+        Step::Evict | Step::NoteGrant | Step::NoteRequest => {}
     }
 }
 

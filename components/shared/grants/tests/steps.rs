@@ -1,5 +1,6 @@
 //! One cluster after another, and what the policy does about it.
 
+use osbuild_grants::annotations::{SINCE, WANTED};
 use osbuild_grants::{Node, Outcome, Policy, Request, Step, steps};
 use proptest::prelude::*;
 use std::slice::from_ref;
@@ -43,6 +44,7 @@ fn names(nodes: &[Node], policy: &Policy) -> Vec<(usize, &'static str)> {
         Step::Evict => "evict",
         Step::Grant => "grant",
         Step::NoteGrant => "note",
+        Step::NoteRequest => "note request",
         Step::Requeue => "requeue",
         Step::GiveUp(_) => "give up",
         Step::Stop(_) => "stop",
@@ -222,6 +224,28 @@ fn a_wave_waits_for_those_before_it_and_for_its_time() {
 }
 
 #[test]
+fn a_request_whose_time_does_not_count_waits_for_its_wave_once() {
+    let policy = policy("waves = [1]\nwave-s = 60");
+    let round = |since: &str, now| {
+        let annotation = |key: &str| match key {
+            WANTED => Some("2"),
+            SINCE => Some(since),
+            _ => None,
+        };
+        let node = Node { place: 5000, is_ready: true, ..Node::parse("a", now, annotation) };
+        steps(&[node], &policy, now)
+    };
+    for wrong in ["9999-01-01T00:00:00Z", "yesterday"] {
+        assert_eq!(round(wrong, NOW), [(0, Step::NoteRequest)]);
+        // Without the note, each round counts it as of itself.
+        assert_eq!(round(wrong, NOW + 60), [(0, Step::NoteRequest)]);
+    }
+    let noted = "1970-01-12T13:46:40Z";
+    assert_eq!(round(noted, NOW), []);
+    assert_eq!(round(noted, NOW + 60), [(0, Step::Drain)]);
+}
+
+#[test]
 fn a_reason_is_given_after_the_deadline_and_once() {
     let waits = Node { is_ready: false, ..asks() };
     assert_eq!(names(from_ref(&waits), &policy("deadline-s = 60")), []);
@@ -250,6 +274,7 @@ fn any_node() -> impl Strategy<Value = Node> {
                 is_cordoned,
                 is_control_plane,
                 request: request.map(|(version, ago)| Request { version, since: NOW - ago }),
+                is_undated: false,
                 granted,
                 granted_since: since(granted_ago),
                 result,

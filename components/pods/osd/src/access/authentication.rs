@@ -49,11 +49,12 @@ impl Proof {
         }
     }
 
-    /// The end of its certificate or of its last token, if it has shown any.
+    /// The end of its certificate or of its last token, if it has shown any, or that of a
+    /// connection with too many tokens that do not count.
     pub fn end(&self) -> Option<SystemTime> {
         match self {
             Proof::Certificate(proof) => Some(proof.not_after),
-            Proof::Tokens(session) => session.expires(),
+            Proof::Tokens(session) => session.spent().into_iter().chain(session.expires()).min(),
         }
     }
 
@@ -63,7 +64,10 @@ impl Proof {
         match self {
             // Its last moment counts.
             Proof::Certificate(_) => (now > end).then_some("its certificate has expired"),
-            Proof::Tokens(_) => (now >= end).then_some("its token has expired"),
+            Proof::Tokens(session) => (now >= end).then(|| match session.spent() {
+                Some(_) => "it has shown too many tokens that do not count",
+                None => "its token has expired",
+            }),
         }
     }
 }

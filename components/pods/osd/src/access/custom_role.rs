@@ -26,6 +26,10 @@ const MAX_RULES: usize = 32;
 const MAX_TYPES: usize = 64;
 const MAX_CALLS: usize = 64;
 
+/// The most verbs and namespaces in a rule: there are no others.
+const MAX_VERBS: usize = Verb::ALL.len();
+const MAX_NAMESPACES: usize = 2;
+
 /// The name that stands for all types.
 const ALL: &str = "*";
 
@@ -175,6 +179,11 @@ impl Rule {
             })
         };
         let RoleRule { verbs, types, namespaces } = rule;
+        if verbs.len() > MAX_VERBS || namespaces.len() > MAX_NAMESPACES {
+            return Err(format!(
+                "a rule has at most {MAX_VERBS} `verbs` and {MAX_NAMESPACES} `namespaces`"
+            ));
+        }
         let verbs = verbs.iter().map(verb).collect::<Result<BTreeSet<_>, _>>()?;
         if verbs.is_empty() || types.is_empty() || types.len() > MAX_TYPES {
             return Err(format!("a rule has `verbs`, and up to {MAX_TYPES} `types`"));
@@ -332,6 +341,8 @@ mod tests {
             (rule(&[], &["*"], &[]), "has `verbs`"),
             (rule(&["get"], &[], &[]), "`types`"),
             (rule(&["get"], &["*"; 65], &[]), "`types`"),
+            (rule(&["get"; 7], &["*"], &[]), "at most 6 `verbs`"),
+            (rule(&["get"], &["*"], &["system"; 3]), "2 `namespaces`"),
             (rule(&["get"], &["*"], &["meta"]), "not `meta`"),
             (rule(&["get", "update"], &["Roles.osbuild"], &[]), "an admin alone"),
             (rule(&["create"], &["PluginGrants.osbuild"], &[]), "an admin alone"),

@@ -87,7 +87,7 @@ fn inner(error: &io::Error) -> Option<&Error> {
 struct MayCall {
     verifier: Arc<dyn ClientCertVerifier>,
     rules: Arc<Rules>,
-    /// Whether the clock is synchronized.
+    /// Whether a server has set the clock.
     is_synchronized: fn() -> bool,
 }
 

@@ -69,3 +69,28 @@ fn change(
     let expected = Expected { version: Some(found.version), owner, phase: None };
     store.update(content, expected, SystemTime::now()).map(drop)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::STORE;
+    use osbuild_resources::{Content, Cookie, Kind, Owner, Spec};
+
+    #[test]
+    fn a_resource_is_copied_only_for_the_finalizers_of_plugins() {
+        let kind = Kind::new("system", "Things.example").unwrap();
+        let mut store = Store::new(Cookie([0; 8]), STORE);
+        for id in ["held", "free"] {
+            let mut content = Content::new(Key::new(kind.clone(), id).unwrap(), Spec::default());
+            content.finalizers.insert("other".to_owned());
+            store.create(content, Owner::default(), SystemTime::UNIX_EPOCH).unwrap();
+        }
+        let [held, free] = ["held", "free"].map(|id| Key::new(kind.clone(), id).unwrap());
+        let mut finalizers = Finalizers::default();
+        finalizers.put(&mut store, &held, &BTreeSet::from(["plugin".to_owned()])).unwrap();
+        let without = finalizers.without(&store.get(&held).unwrap());
+        assert_eq!(without.content.finalizers, BTreeSet::from(["other".to_owned()]));
+        let free = store.get(&free).unwrap();
+        assert!(Arc::ptr_eq(&finalizers.without(&free), &free));
+    }
+}

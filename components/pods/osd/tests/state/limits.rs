@@ -1,6 +1,7 @@
 //! The limits for clients.
 
 use crate::osd::{Client, Osd, all, code, create, create_as, metadata, thing, update, watch};
+use crate::remote::RemoteOsd;
 use osbuild_cosi::resource::{
     EventType, IdQuery, LabelQuery, LabelTerm, Resource, WatchOptions, WatchRequest,
 };
@@ -9,7 +10,10 @@ use osbuild_cosi::v1::configuration_client::ConfigurationClient;
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
-use tonic::Code;
+use tonic::body::Body;
+use tonic::codegen::http::Request;
+use tonic::{Code, Status};
+use tower::{Service, ServiceExt};
 
 /// A kernel parameter of nearly the greatest size.
 fn large(id: &str) -> Resource {
@@ -34,6 +38,18 @@ async fn a_message_above_a_mebibyte_is_refused() {
     let mut larger = large("b");
     larger.spec.as_mut().unwrap().proto_spec.extend([0; 100_000]);
     assert_eq!(code(create(client, larger).await), Code::ResourceExhausted);
+}
+
+#[tokio::test]
+async fn the_refusal_of_a_call_repeats_a_part_of_a_long_name() {
+    let remote = RemoteOsd::start(&[]);
+    let mut channel = remote.channel(&remote.identity("carol", "reader")).await.unwrap();
+    let request = Request::post("/".to_owned() + &"{".repeat(10_000)).body(Body::empty()).unwrap();
+    let response = channel.ready().await.unwrap().call(request).await.unwrap();
+    let status = Status::from_header_map(response.headers()).unwrap();
+    assert_eq!(status.code(), Code::PermissionDenied);
+    assert!(status.message().starts_with("{{{"), "{status}");
+    assert!(response.headers()[Status::GRPC_MESSAGE].len() <= 8 << 10);
 }
 
 #[tokio::test]

@@ -9,13 +9,16 @@ use crate::access::rules::Rules;
 use sha2::{Digest, Sha256};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use tonic::Status;
 use tonic::codegen::http::HeaderMap;
 use tonic::codegen::http::header::AUTHORIZATION;
 
 /// The tokens that a connection may show in vain. Each costs the node the time of a verification.
 const MAX_REFUSED: u8 = 3;
+
+/// How long such a connection lasts after the next call, so that its client gets the refusal.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// The scheme of a token in `authorization` (RFC 6750).
 const SCHEME: &str = "bearer ";
@@ -30,6 +33,8 @@ pub struct TokenSession {
 
 struct State {
     refused: u8,
+    /// When the connection ends, once a call was refused unread.
+    spent: Option<SystemTime>,
     client: Client,
 }
 
@@ -55,7 +60,8 @@ impl TokenSession {
     /// The client of a connection from this address. Waits until there is a place for a stranger.
     pub async fn begin(rules: Arc<Rules>, quotas: Arc<Quotas>, from: SocketAddr) -> TokenSession {
         let client = Client::Stranger { _place: quotas.of_stranger().await };
-        TokenSession { rules, quotas, from, state: Mutex::new(State { refused: 0, client }) }
+        let state = Mutex::new(State { refused: 0, spent: None, client });
+        TokenSession { rules, quotas, from, state }
     }
 
     /// The client, which is nobody until it has shown a token.
@@ -68,6 +74,12 @@ impl TokenSession {
         self.lock().client.admitted().map(|client| client.expires)
     }
 
+    /// The time at which the connection ends as it has shown too many tokens that do not count, if
+    /// so. A client that takes it for a good one would never open another.
+    pub fn spent(&self) -> Option<SystemTime> {
+        self.lock().spent
+    }
+
     /// Verifies the token of a call. All tokens of a connection have to be of one client, as it is
     /// closed when the last of them expires.
     ///
@@ -78,6 +90,7 @@ impl TokenSession {
         let text = bearer(headers)?;
         let mut state = self.lock();
         if state.refused >= MAX_REFUSED {
+            state.spent.get_or_insert_with(|| SystemTime::now() + GRACE);
             return Err(Status::unauthenticated(
                 "this connection has shown too many tokens that do not count: connect again",
             ));

@@ -159,6 +159,24 @@ async fn a_connection_has_three_tokens_that_do_not_count() {
 }
 
 #[tokio::test]
+async fn a_pod_whose_connection_has_shown_too_many_bad_tokens_gets_the_reason_and_another_one() {
+    let signer = Signer::start();
+    let remote = accepting(&signer, &[("observer", "reader")]).await;
+    let (good, bad) = (signer.of_pod("observer", "one", 600), signer.of_pod("nobody", "one", 600));
+    let client = &mut remote.stranger().await;
+    get(client, &good).await.unwrap();
+    for _ in 0..3 {
+        get(client, &bad).await.unwrap_err();
+    }
+    let refused = get(client, &good).await.unwrap_err();
+    assert!(refused.message().contains("connect again"), "{refused}");
+    remote.recorded("it has shown too many tokens that do not count", 1).await;
+    let closed = get(client, &good).await.unwrap_err();
+    assert_ne!(closed.code(), Code::Unauthenticated, "{closed}");
+    get(&mut remote.stranger().await, &good).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_stranger_waits_while_sixteen_others_have_no_token_that_counts() {
     let signer = Signer::start();
     let remote = accepting(&signer, &[("observer", "reader")]).await;
