@@ -55,8 +55,7 @@ pub async fn accepting(signer: &Signer, bindings: &[(&str, &str)]) -> RemoteOsd 
 }
 
 pub async fn get(client: &mut Client, token: &str) -> Result<(), Status> {
-    let (namespace, r#type, id) = (NAMESPACE.into(), TYPE.into(), "a".into());
-    match client.get(with(token, GetRequest { namespace, r#type, id, options: None })).await {
+    match client.get(with(token, get_request())).await {
         Err(status) if status.code() != Code::NotFound => Err(status),
         _ => Ok(()),
     }
@@ -65,6 +64,10 @@ pub async fn get(client: &mut Client, token: &str) -> Result<(), Status> {
 async fn put(client: &mut Client, token: &str, resource: Resource) -> Result<(), Status> {
     let request = CreateRequest { resource: Some(resource), options: None };
     client.create(with(token, request)).await.map(drop)
+}
+
+fn get_request() -> GetRequest {
+    GetRequest { namespace: NAMESPACE.into(), r#type: TYPE.into(), id: "a".into(), options: None }
 }
 
 /// Whether a client without a certificate gets a call with this token through.
@@ -274,11 +277,12 @@ async fn a_stranger_has_ten_seconds_to_show_a_token_and_little_room_in_the_recor
     let began = Instant::now();
     let mut client = remote.stranger().await;
     let mut refused = 0;
-    while get(&mut client, "eyJ.e30.").await.unwrap_err().code() == Code::Unauthenticated {
+    while client.get(get_request()).await.unwrap_err().code() == Code::Unauthenticated {
         refused += 1;
         tokio::time::sleep(Duration::from_millis(5)).await;
         assert!(began.elapsed() < 20 * SECOND, "the connection stays open");
     }
+    assert!(began.elapsed() > 9 * SECOND, "the connection was closed after {:?}", began.elapsed());
     assert!(refused > 20, "{refused}");
     let lines = remote.record().lines().filter(|line| line.contains("refused")).count();
     assert!(lines <= 14, "{lines} lines for {refused} calls");
