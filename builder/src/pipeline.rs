@@ -192,5 +192,8 @@ fn build_programs_once(
     let _lock = out.lock(options.store, options.report)?;
     out.write_plan()?;
     let programs: Programs = compiled.iter().flat_map(|programs| programs.take()).collect();
-    programs.iter().map(|(file, program)| out.program(options.store, file, program)).collect()
+    let put = |(file, program): (&String, &Digest)| out.program(options.store, file, program);
+    let files = programs.iter().map(put).collect::<Result<Vec<_>>>()?;
+    out.keep_programs(&files)?;
+    Ok(files)
 }

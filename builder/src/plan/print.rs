@@ -388,6 +388,6 @@ pub fn quote(text: &str) -> String {
 
 /// A key in TOML, in quotation marks where it needs them.
 pub fn key_text(key: &str) -> String {
-    let bare = key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
-    if bare { key.to_owned() } else { quote(key) }
+    let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    if !key.is_empty() && key.bytes().all(is_bare) { key.to_owned() } else { quote(key) }
 }

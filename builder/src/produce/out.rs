@@ -171,6 +171,21 @@ impl Out {
         Ok(path)
     }
 
+    /// Removes the programs of earlier builds that are not among these `files`.
+    ///
+    /// # Errors
+    /// The folder cannot be read or written.
+    pub fn keep_programs(&self, files: &[PathBuf]) -> Result<()> {
+        let folder = self.path(PROGRAMS);
+        for entry in fs::read_dir(&folder).at("read", &folder)? {
+            let path = entry.at("read", &folder)?.path();
+            if !files.contains(&path) {
+                fs_error::remove(&path)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Waits until no other command writes here or reads what it has built. Others wait until the
     /// lock is dropped.
     ///
@@ -273,6 +288,9 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"a program");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o755);
         assert!(!out.path("bin/.etcd").exists());
+        fs::write(out.path("bin/renamed"), "of an earlier build").unwrap();
+        out.keep_programs(std::slice::from_ref(&path)).unwrap();
+        assert!(path.exists() && !out.path("bin/renamed").exists());
     }
 
     #[test]

@@ -79,6 +79,8 @@ fn every_wrong_setting_is_reported_at_its_place_in_the_recipe() {
     let text = error.to_string();
     assert!(text.contains("unknown key `hostname` in `node`"), "{text}");
     assert!(text.contains("no setting of a node is a number with a fraction"), "{text}");
+    assert!(text.contains("mtu = 1"), "{text}");
+    assert_eq!(text.matches("a = 1.5").count(), 1, "{text}");
     let error = refusal(&with(
         "[node]\nswap = { size = \"many\" }\n\n[[node.links]]\nlink = \"eth0\"\n\
          mtu = 1\n\n[node.kubelet]\ntaints = [\"x\"]\n",
@@ -100,6 +102,22 @@ fn a_secret_in_a_recipe_is_refused_and_not_shown() {
     let text = error.to_string();
     assert!(text.contains("`private-key` cannot be in a recipe"), "{text}");
     assert!(!text.contains("+C5uPI"), "{text}");
+    let secrets = "[[node.links]]\nlink = \"wg0\"\n\
+                   wireguard = { private-key = \"hunter2\", preshared-key = \"hunter3\" }\n";
+    for text in [secrets.to_owned(), secrets.replace("hunter2\"", "hunter2")] {
+        let text = refusal(&with(&text)).to_string();
+        assert!(!text.contains("hunter"), "{text}");
+    }
+}
+
+#[test]
+fn time_servers_that_no_node_asks_are_refused() {
+    let nine = ["\"a\""; 9].join(", ");
+    for servers in ["\"a:99999\"", &nine] {
+        let list = format!("time-servers = [{servers}]\ninherit");
+        let text = refusal(&changed(&[(SMALL, "inherit", &list)])).to_string();
+        assert!(text.contains("recipes/small.toml:1"), "{text}");
+    }
 }
 
 #[test]

@@ -243,6 +243,35 @@ fn an_image_needs_its_whole_name() {
 }
 
 #[test]
+fn a_pod_whose_component_has_no_image_is_refused() {
+    let image =
+        "[image]\nname = \"localhost/dhcp:1\"\npackage = \"pod-dhcp\"\nprogram = \"pod-dhcp\"\n";
+    refused("pod-without-image", &[("components/pods/dhcp/component.toml", image, "")]);
+}
+
+#[test]
+fn a_manifest_that_is_not_utf_8_is_not_called_absent() {
+    let mut project = project();
+    project.files.insert("components/pods/dhcp/pod.yaml".into(), vec![0xff]);
+    let text = refusal(&project).to_string();
+    assert!(text.contains("`components/pods/dhcp/pod.yaml` is not UTF-8"), "{text}");
+    assert!(!text.contains("no manifest"), "{text}");
+}
+
+#[test]
+fn a_pods_image_cannot_have_the_name_of_the_pause_image() {
+    let image = "components/pods/dhcp/component.toml";
+    let manifest = "components/pods/dhcp/pod.yaml";
+    refused(
+        "image-named-pause",
+        &[
+            (image, "localhost/dhcp:1", "localhost/pause:1"),
+            (manifest, "localhost/dhcp:1", "localhost/pause:1"),
+        ],
+    );
+}
+
+#[test]
 fn two_pods_cannot_use_one_name_for_different_images() {
     refused("pod-images-clash", &[("recipes/hello.yaml", "localhost/hello:1", "localhost/dhcp:1")]);
 }

@@ -5,7 +5,8 @@ use crate::builds::done;
 use crate::keys::{keys, tool};
 use crate::scratch::{RECIPE, Scratch};
 use crate::workshop::{open, products};
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 
 const MODULE: &str = "/usr/lib/softhsm/libsofthsm2.so";
 const PIN: &str = "47118152";
@@ -22,7 +23,9 @@ fn with_token() -> (Scratch, String) {
     let conf = folder.join("softhsm2.conf");
     fs::write(&conf, format!("directories.tokendir = {}\n", folder.join("tokens").display()))
         .unwrap();
-    fs::write(folder.join("pin"), format!("{PIN}\n")).unwrap();
+    let pin = folder.join("pin");
+    fs::write(&pin, format!("{PIN}\n")).unwrap();
+    fs::set_permissions(&pin, Permissions::from_mode(0o600)).unwrap();
     let conf = format!("SOFTHSM2_CONF={}", conf.display());
     let init = [
         "softhsm2-util",
@@ -157,6 +160,9 @@ fn an_unusable_token_is_an_error_without_the_pin() {
         "{}",
         ran.stderr
     );
+    fs::set_permissions(scratch.path("token/pin"), Permissions::from_mode(0o644)).unwrap();
+    let ran = scratch.osbuild(&["build", RECIPE, "--key", "card"]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("can be read by other users"));
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod nearest;
 mod node;
 mod origin;
 mod part;
+mod secrets;
 
 pub use nearest::nearest;
 pub use node::{node_document_problems, read_parts};
@@ -103,9 +104,10 @@ impl Spot {
         self.span.clone()
     }
 
-    /// The line for an error message. A range of several lines ends with the first one.
+    /// The line for an error message, without secrets. A range of several lines ends with the first
+    /// one.
     pub fn place(&self) -> Place {
-        let text = &self.text.text;
+        let text = &secrets::masked(&self.text.text);
         let start = floor(text, self.span.start);
         let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
         let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
@@ -118,6 +120,12 @@ impl Spot {
             // A tab as one column keeps the caret below the character that it points at.
             text: text[line_start..line_end].trim_end_matches('\r').replace('\t', " "),
         }
+    }
+
+    /// Whether it begins inside a secret.
+    pub fn is_secret(&self) -> bool {
+        let at = self.span.start;
+        secrets::masked(&self.text.text).as_bytes().get(at) != self.text.text.as_bytes().get(at)
     }
 
     /// The line for a printed plan.

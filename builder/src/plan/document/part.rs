@@ -22,6 +22,8 @@ pub struct Draft {
     places: Vec<(Range<usize>, Spot)>,
     /// Values that no document has.
     pub problems: Vec<Problem>,
+    /// Ranges of the text with a number in the place of such a value.
+    replaced: Vec<Range<usize>>,
 }
 
 impl Draft {
@@ -41,6 +43,11 @@ impl Draft {
         self.places.iter().find(|(held, _)| covers(held)).map(|(_, spot)| spot)
     }
 
+    /// Whether a value that no document has stands in this range, and nothing else.
+    pub fn is_replaced(&self, range: &Range<usize>) -> bool {
+        self.replaced.contains(range)
+    }
+
     fn value(&mut self, item: &Item) {
         let start = self.text.len();
         match &item.value {
@@ -54,6 +61,7 @@ impl Draft {
                 let problem = Problem::new(format!("no setting of a node is {what}"));
                 self.problems.push(problem.at(item.spot.place()));
                 self.text.push('0');
+                self.replaced.push(start..self.text.len());
             }
         }
         self.places.push((start..self.text.len(), item.spot.clone()));

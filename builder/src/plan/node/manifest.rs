@@ -47,6 +47,8 @@ struct Spec {
     #[serde(default)]
     init_containers: Vec<Container>,
     #[serde(default)]
+    volumes: Vec<Volume>,
+    #[serde(default)]
     host_network: bool,
     priority: Option<i64>,
     priority_class_name: Option<String>,
@@ -61,6 +63,52 @@ struct Container {
     image_pull_policy: Option<String>,
 }
 
+#[derive(Deserialize)]
+struct Volume {
+    name: String,
+    image: Option<ImageVolume>,
+}
+
+/// A volume with the files of an image.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ImageVolume {
+    reference: String,
+    pull_policy: Option<String>,
+}
+
+/// The use of an image by a part of a pod.
+struct Use<'a> {
+    /// The part, for messages.
+    part: String,
+    image: &'a str,
+    /// The field with the policy.
+    field: &'static str,
+    policy: Option<&'a str>,
+}
+
+impl Spec {
+    /// All containers, those that run first included.
+    fn all(&self) -> impl Iterator<Item = &Container> {
+        self.init_containers.iter().chain(&self.containers)
+    }
+
+    fn uses(&self) -> impl Iterator<Item = Use<'_>> {
+        let containers = self.all().map(|container| Use {
+            part: format!("container `{}`", container.name),
+            image: &container.image,
+            field: "imagePullPolicy",
+            policy: container.image_pull_policy.as_deref(),
+        });
+        let volumes = self.volumes.iter().filter_map(|volume| {
+            let ImageVolume { reference, pull_policy } = volume.image.as_ref()?;
+            let (part, policy) = (format!("volume `{}`", volume.name), pull_policy.as_deref());
+            Some(Use { part, image: reference, field: "pullPolicy", policy })
+        });
+        containers.chain(volumes)
+    }
+}
+
 /// Reads a manifest. An error has one line for each mistake.
 pub fn read(text: &str) -> Result<Manifest, Vec<String>> {
     let pod: PodYaml =
@@ -72,25 +120,26 @@ pub fn read(text: &str) -> Result<Manifest, Vec<String>> {
     if pod.spec.containers.is_empty() {
         wrong.push("it has no container".to_owned());
     }
-    let all = || pod.spec.init_containers.iter().chain(&pod.spec.containers);
+    wrong.extend(not_a_label("the pod", &pod.metadata.name));
     let mut names = BTreeSet::new();
-    for container in all() {
+    for container in pod.spec.all() {
+        wrong.extend(not_a_label("a container", &container.name));
         if !names.insert(&container.name) {
             wrong.push(format!("two containers are called `{}`", container.name));
         }
-        wrong.extend(pull_policy(container));
     }
+    wrong.extend(pod.spec.uses().filter_map(|used| pull_policy(&used)));
     wrong.extend(priority(&pod.spec));
     wrong.extend(annotations(&pod));
     if !wrong.is_empty() {
         return Err(wrong);
     }
-    let images: BTreeSet<&String> = all().map(|container| &container.image).collect();
+    let images: BTreeSet<&str> = pod.spec.uses().map(|used| used.image).collect();
     let runs = pod.metadata.annotations.get(RUNS).and_then(|value| Runs::from_annotation(value));
     Ok(Manifest {
         name: pod.metadata.name,
         containers: pod.spec.containers.iter().map(|container| container.name.clone()).collect(),
-        images: images.into_iter().cloned().collect(),
+        images: images.into_iter().map(str::to_owned).collect(),
         host_network: pod.spec.host_network,
         runs: runs.unwrap_or_default(),
     })
@@ -144,22 +193,33 @@ fn unfit(pod: &PodYaml, runs: Runs) -> Option<String> {
     }
 }
 
+/// Refuses a name that the kubelet refuses: it is no label of DNS (RFC 1123).
+fn not_a_label(part: &str, name: &str) -> Option<String> {
+    let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_label = (1..=63).contains(&name.len())
+        && name.bytes().all(is_part)
+        && !name.starts_with('-')
+        && !name.ends_with('-');
+    (!is_label).then(|| {
+        format!(
+            "{part} is called `{name}`, and must have a name of at most 63 small letters, digits \
+             and hyphens"
+        )
+    })
+}
+
 /// Refuses a policy that makes the kubelet pull an image: the image is inside the node. Without a
 /// policy the tag decides ("Default image pull policy" in
 /// <https://kubernetes.io/docs/concepts/containers/images/>).
-fn pull_policy(container: &Container) -> Option<String> {
-    let Container { name, image, image_pull_policy } = container;
+fn pull_policy(Use { part, image, field, policy }: &Use<'_>) -> Option<String> {
     let tag = image.rsplit('/').next().and_then(|last| last.split_once(':')).map(|(_, tag)| tag);
-    match image_pull_policy.as_deref() {
+    match policy {
         Some("Never" | "IfNotPresent") => None,
         None if tag.is_some_and(|tag| tag != "latest") => None,
-        None => Some(format!(
-            "container `{name}` needs `imagePullPolicy: Never`: the kubelet always pulls `{image}`"
-        )),
-        Some(policy) => Some(format!(
-            "container `{name}` must have `imagePullPolicy: Never` or `IfNotPresent`, \
-             and has `{policy}`"
-        )),
+        None => Some(format!("{part} needs `{field}: Never`: the kubelet always pulls `{image}`")),
+        Some(policy) => {
+            Some(format!("{part} must have `{field}: Never` or `IfNotPresent`, and has `{policy}`"))
+        }
     }
 }
 
@@ -197,6 +257,28 @@ spec:
                 .contains("always pulls")
         );
         assert!(read(&POD.replace("localhost/a:1", "localhost:5000/a:latest")).is_err());
+    }
+
+    #[test]
+    fn the_image_of_a_volume_is_one_of_the_pods() {
+        let volumes = "  volumes: [{name: data, image: {reference: 'localhost/c:1'}}]\n";
+        let pod = format!("{POD}{volumes}");
+        assert_eq!(read(&pod).unwrap().images, ["localhost/a:1", "localhost/b:1", "localhost/c:1"]);
+        assert_eq!(
+            read(&pod.replace("c:1", "c:latest")).unwrap_err(),
+            ["volume `data` needs `pullPolicy: Never`: the kubelet always pulls \
+                 `localhost/c:latest`"]
+        );
+    }
+
+    #[test]
+    fn a_name_that_the_kubelet_refuses_is_refused() {
+        let wrong = read(&POD.replace("- {name: web", "- {name: Web_1")).unwrap_err();
+        assert!(wrong[0].starts_with("a container is called `Web_1`, and must"), "{wrong:?}");
+        let long = "a".repeat(64);
+        let wrong =
+            read(&POD.replace("metadata: {name: web}", &format!("metadata: {{name: {long}}}")));
+        assert!(wrong.unwrap_err()[0].starts_with("the pod is called"));
     }
 
     #[test]

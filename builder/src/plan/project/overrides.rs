@@ -62,9 +62,16 @@ fn check_key(key: &str) -> Result<()> {
         _ if key == key!(RecipeFile.inherit) => "decides which recipe is built",
         Some(Shape::List(_)) => "is a list",
         Some(Shape::Table(_) | Shape::Map { .. }) => "is a section",
+        None if is_in_setting(key) => "is part of a setting that recipes replace as a whole",
         _ => return Ok(()),
     };
     Err(refused(key, what))
+}
+
+/// Whether a key stands inside a value of the node document.
+fn is_in_setting(key: &str) -> bool {
+    let mut outer = key.match_indices('.').map(|(at, _)| &key[..at]);
+    outer.any(|outer| matches!(shape(outer), Some(Shape::OfDocument)))
 }
 
 /// Checks that no key is one of an entry that recipes replace as a whole, unless all that the entry
@@ -162,6 +169,11 @@ mod tests {
             (
                 &["inherit=a"],
                 "`--set` cannot change `inherit`, which decides which recipe is built",
+            ),
+            (
+                &["node.kernel-parameters.vm=1"],
+                "`--set` cannot change `node.kernel-parameters.vm`, which is part of a setting \
+                 that recipes replace as a whole",
             ),
             (
                 &["pods.cni.version=1.9.1"],

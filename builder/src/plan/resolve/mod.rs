@@ -23,7 +23,7 @@ mod writable;
 pub use programs::{makes_programs, resolve_programs, untaken};
 pub use requirements::BUILD_MACHINE;
 
-use super::document::{Located, Origins, Spot};
+use super::document::{Item, Located, Origins, Spot, Value, read_parts};
 use super::keys::{BoardFile, RecipeFile};
 use super::node::{apparmor_files, kubelet_names, list};
 use super::project::inherit::Kind;
@@ -180,7 +180,7 @@ impl<'p> Resolver<'p> {
         let own = own.chain(list(&writable)).chain(kernel.iter().flat_map(apparmor_files));
         let files = self.files(&recipe, &writable, own);
         let pods = self.pods(&recipe);
-        let pause = self.pause(&recipe);
+        let pause = self.pause(&recipe, &pods);
         let kubernetes =
             self.kubernetes(&recipe, components.as_deref(), &pods, today, strictness)?;
         let version = self.version(&recipe, &kubernetes);
@@ -252,8 +252,24 @@ impl<'p> Resolver<'p> {
         let of_board = || board.and_then(|board| board.time_servers.as_ref());
         let Some(list) = recipe.time_servers.as_ref().or_else(of_board) else { return Vec::new() };
         self.note("time-servers", &list.spot);
-        texts(Some(list))
+        let servers = texts(Some(list));
+        if !servers.is_empty() {
+            let read = read_parts([("time-servers", &item_of(list))]);
+            self.problems.extend(read.err().into_iter().flatten());
+        }
+        servers
     }
+}
+
+/// A list of strings, as before it was read.
+fn item_of<T: std::ops::Deref<Target = str>>(list: &Located<Vec<Located<T>>>) -> Item {
+    let text = |text: &Located<T>| Located {
+        key: text.key.clone(),
+        spot: text.spot.clone(),
+        value: Value::Text(text.value.to_string()),
+    };
+    let value = Value::List(list.iter().map(text).collect());
+    Located { key: list.key.clone(), spot: list.spot.clone(), value }
 }
 
 /// The strings of a list; none where it is absent.

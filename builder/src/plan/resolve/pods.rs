@@ -51,13 +51,20 @@ impl Resolver<'_> {
         pods.into_iter().map(|(pod, _)| pod).collect()
     }
 
-    /// The image of every pod's sandbox.
-    pub(super) fn pause(&mut self, recipe: &RecipeFile) -> Option<PodImage> {
+    /// The image of every pod's sandbox, whose name no image of these pods may have.
+    pub(super) fn pause(&mut self, recipe: &RecipeFile, pods: &[Pod]) -> Option<PodImage> {
         let named = recipe.pause.as_ref()?;
         self.note("pause.component", &named.spot);
         let (_, image) =
             self.components.section(Place::Pods, named, &section!(image), &mut self.problems)?;
-        self.built(&image, &named.spot, None)
+        let pause = self.built(&image, &named.spot, None)?;
+        let clashes = |pod: &&Pod| pod.images.iter().any(|image| clash(image, &pause));
+        if let Some(pod) = pods.iter().find(clashes) {
+            let message =
+                format!("pod `{}` has another image of the name `{}`", pod.name, pause.name);
+            self.problem(&named.spot, message);
+        }
+        Some(pause)
     }
 
     /// `has_plugins` means that the node has a network plugin without a cluster.
@@ -82,9 +89,11 @@ impl Resolver<'_> {
         has_plugins: bool,
     ) -> Option<Pod> {
         let named = pod.component.as_ref()?;
-        let (component, section) =
+        let (_, section) =
             self.components.section(Place::Pods, named, &section!(pod), &mut self.problems)?;
-        let image = self.built(component.image.as_ref()?, spot, pod.version.as_ref())?;
+        let (_, image) =
+            self.components.section(Place::Pods, named, &section!(image), &mut self.problems)?;
+        let image = self.built(&image, spot, pod.version.as_ref())?;
         let named = Named::of(pod.manifest.as_ref().or(section.manifest.as_ref())?);
         let (text, manifest) = self.manifest(&named)?;
         Some(self.checked(name, &named, text, manifest, vec![image], has_plugins))
@@ -92,10 +101,11 @@ impl Resolver<'_> {
 
     /// A manifest, as text and as far as the builder reads it.
     fn manifest(&mut self, Named { spot, path }: &Named<'_>) -> Option<(String, Manifest)> {
-        let Some(text) = self.project.text(path, &mut self.problems) else {
+        if !self.project.has(path) {
             self.problem(spot, format!("no manifest `{path}`"));
             return None;
-        };
+        }
+        let text = self.project.text(path, &mut self.problems)?;
         match manifest::read(text) {
             Ok(manifest) => Some((text.to_owned(), manifest)),
             Err(causes) => {

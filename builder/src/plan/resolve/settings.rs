@@ -77,11 +77,8 @@ fn secrets(item: &Item) -> Vec<Problem> {
 }
 
 fn secret(key: &str, item: &Item) -> Problem {
-    let mut place = item.key.place();
-    // The rest of the line is the secret.
-    place.text = place.text.chars().take(place.column - 1 + place.width).collect();
     Problem::new(format!("`{key}` cannot be in a recipe"))
         .cause("an image is public, and a recipe becomes part of one, so neither has secrets")
         .hint("leave it out: the node makes a key of its own; or put the link into a node document")
-        .at(place)
+        .at(item.key.place())
 }

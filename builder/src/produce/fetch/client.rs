@@ -21,6 +21,9 @@ const SHOWN: usize = 12;
 /// after it.
 const KEPT: usize = 200;
 
+/// The number of words of a call in an error. A download names every package.
+const MAX_WORDS: usize = 3;
+
 /// The interval at which a request to stop is checked.
 const STOP_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
@@ -146,9 +149,15 @@ impl<'a> Client<'a> {
         lines
     }
 
+    /// The program with the first of its words, without options.
     fn line(&self) -> String {
-        let args = self.command.get_args().map(|arg| arg.to_string_lossy()).collect::<Vec<_>>();
-        format!("{} {}", self.program, args.last().map(|last| &**last).unwrap_or_default())
+        let words = self.command.get_args().map(|word| word.to_string_lossy());
+        // A setting of apt, such as `Dir::Cache=FOLDER`, is the value of an option.
+        let words = words.filter(|word| !word.starts_with('-') && !word.contains("::"));
+        let words: Vec<_> = words.collect();
+        let shown =
+            words.iter().take(MAX_WORDS).fold(self.program.clone(), |line, word| line + " " + word);
+        if words.len() > MAX_WORDS { shown + " …" } else { shown }
     }
 
     fn failed(&self, status: &str, lines: &VecDeque<String>, text: &str) -> Error {
@@ -269,5 +278,12 @@ mod tests {
             let error = Client::new("sh").args(["-c", &script]).run().unwrap_err().to_string();
             assert!(error.contains("a download was cut short"), "{error}");
         }
+    }
+
+    #[test]
+    fn an_error_shows_the_first_words_of_the_call() {
+        let client = Client::new("false").args(["-o", "Dir::Cache=a", "get", "-q", "a", "b", "c"]);
+        let error = client.run().unwrap_err().to_string();
+        assert!(error.contains("`false get a b …` failed"), "{error}");
     }
 }

@@ -50,7 +50,6 @@ pub fn modules(
         None
     };
     let modules = without_toolchain(collect(store, &go.cache().join("cache/download"))?);
-    go.clean()?;
     Ok(Modules { go_mod, modules })
 }
 
@@ -61,7 +60,6 @@ pub fn toolchain(store: &Store, folder: &Path, version: &str, step: &Step) -> Re
     let name = format!("v0.0.1-go{version}.linux-amd64");
     go.download(&format!("{TOOLCHAIN}@{name}"), step)?;
     let found = collect(store, &go.cache().join("cache/download"))?;
-    go.clean()?;
     let module = found.into_iter().find(|module| module.version == name);
     module.ok_or_else(|| Error::build(format!("the Go module proxy gave no toolchain {version}")))
 }
@@ -214,11 +212,6 @@ impl Go {
                 .or_build(|| format!("cannot write `{}`", path.display()))?;
         }
         Ok(emptied)
-    }
-
-    /// Removes the module cache. Its folders are read-only, so only `go` can do that.
-    fn clean(&self) -> Result<()> {
-        self.client().args(["clean", "-modcache"]).run().map(drop)
     }
 }
 

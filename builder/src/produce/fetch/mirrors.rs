@@ -183,19 +183,19 @@ fn is_kept(name: &str) -> bool {
     !REPLACED_FIELDS.contains(&name.trim_end_matches(['+', '-']).to_lowercase().as_str())
 }
 
-/// The stanzas for a release from these entries. Archives with Debian's own keys, or without a
-/// key, take precedence: a vendor's suite may have the name of Debian's.
+/// The stanzas for a release from these entries. Archives with Debian's own keys take precedence,
+/// and then those without a key: a vendor's suite may have the name of Debian's.
 fn list(entries: &[Entry], release: DebianRelease) -> String {
     let release = release.name();
-    let debians = |entry: &&Entry| {
-        let keys =
-            entry.options.iter().find(|option| option.to_lowercase().starts_with("signed-by"));
-        keys.is_none_or(|keys| keys.contains(DEBIAN_KEYRING))
+    let keys = |entry: &Entry| {
+        entry.options.iter().find(|option| option.to_lowercase().starts_with("signed-by")).cloned()
     };
-    let debian: Vec<&Entry> = entries.iter().filter(debians).collect();
-    let all: Vec<&Entry> = entries.iter().collect();
-    let lists = [&debian, &all].into_iter().flat_map(|entries| {
-        [stanzas(entries, release, &[release]), stanzas(entries, release, &RELEASES)]
+    let debian = |entry: &Entry| keys(entry).is_some_and(|keys| keys.contains(DEBIAN_KEYRING));
+    let kept: [&dyn Fn(&Entry) -> bool; 3] =
+        [&debian, &|entry| debian(entry) || keys(entry).is_none(), &|_| true];
+    let lists = kept.into_iter().flat_map(|kept| {
+        let entries: Vec<&Entry> = entries.iter().filter(|entry| kept(entry)).collect();
+        [stanzas(&entries, release, &[release]), stanzas(&entries, release, &RELEASES)]
     });
     lists.into_iter().find(|list| !list.is_empty()).unwrap_or_default()
 }
@@ -279,6 +279,15 @@ mod tests {
             "Components: main\n{}\n",
             key.replacen("Signed-By:", "signed-by: ", 1)
         )));
+    }
+
+    #[test]
+    fn an_archive_without_a_key_is_no_mirror_beside_one_with_debians() {
+        let text = format!(
+            "deb http://vendor/x bookworm main\n\
+             deb [signed-by={KEYS}] http://m/debian trixie main\n"
+        );
+        assert!(!bookworm(&in_lines(&text)).contains("vendor"));
     }
 
     #[test]

@@ -82,16 +82,20 @@ pub(super) enum Label {
     Pkcs1,
 }
 
+/// Whether users other than its owner can read or write a file.
+pub(super) fn is_shared(file: &fs::Metadata) -> bool {
+    file.permissions().mode() & 0o077 != 0
+}
+
 /// Reads a private key from a PEM file, and refuses a file that other users can read.
 pub(super) fn read_secret(path: &Path) -> Result<(Label, Zeroizing<Vec<u8>>)> {
     let shown = path.display();
     let mut file = File::open(path).at("read", path)?;
     let about = file.metadata().at("read", path)?;
-    if about.permissions().mode() & 0o077 != 0 {
+    if is_shared(&about) {
         return Err(Error::build(format!("the private key `{shown}` can be read by other users"))
             .hint(format!(
-                "chmod 600 {shown}, and make a new key if another user may have read \
-            it"
+                "chmod 600 {shown}, and make a new key if another user may have read it"
             )));
     }
     // Allocated at full size: growing would leave copies that are never wiped.

@@ -1,6 +1,7 @@
 //! A key in a PKCS#11 token: a smart card, an HSM, SoftHSM. The token signs, and the key never
 //! leaves it.
 
+use super::private_key::is_shared;
 use super::single_part::SinglePart;
 use super::{RsaKey, TokenUri};
 use crate::engine::digest::Digest;
@@ -16,6 +17,8 @@ use cryptoki::types::AuthPin;
 use der::Encode;
 use der::asn1::UintRef;
 use std::fmt;
+use std::fs::File;
+use std::io::Read;
 use std::sync::Mutex;
 use zeroize::Zeroizing;
 
@@ -205,6 +208,14 @@ fn bits(number: &[u8]) -> usize {
 /// The PIN, from its file.
 fn pin(uri: &TokenUri) -> Result<Option<AuthPin>> {
     let Some(path) = &uri.pin_source else { return Ok(None) };
-    let text = Zeroizing::new(std::fs::read_to_string(path).at("read", path)?);
+    let mut file = File::open(path).at("read", path)?;
+    if is_shared(&file.metadata().at("read", path)?) {
+        let shown = path.display();
+        return Err(Error::build(format!("the PIN in `{shown}` can be read by other users")).hint(
+            format!("chmod 600 {shown}, and change the PIN if another user may have read it"),
+        ));
+    }
+    let mut text = Zeroizing::new(String::new());
+    file.read_to_string(&mut text).at("read", path)?;
     Ok(Some(AuthPin::from(text.trim_end_matches(['\r', '\n']))))
 }
