@@ -19,11 +19,7 @@ impl<W: Write> Checked<W> {
 
     /// The fault behind an error of a write.
     pub(crate) fn fault(&self, error: io::Error) -> Fault {
-        if self.is_longer {
-            Fault::Wrong("it sent more bytes than the blob has".to_owned())
-        } else {
-            Fault::Local(error)
-        }
+        if self.is_longer { longer() } else { Fault::Local(error) }
     }
 
     /// The writer with the whole blob.
@@ -37,6 +33,11 @@ impl<W: Write> Checked<W> {
             false => Err(Fault::Wrong(format!("it sent other bytes for sha256:{}", blob.hash))),
         }
     }
+}
+
+/// The fault of a server that sends too much.
+pub(crate) fn longer() -> Fault {
+    Fault::Wrong("it sent more bytes than the blob has".to_owned())
 }
 
 impl<W: Write> Write for Checked<W> {

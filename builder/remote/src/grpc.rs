@@ -1,6 +1,6 @@
 //! A cache that speaks the Remote Execution API, version 2.
 
-use crate::checked::Checked;
+use crate::checked::{Checked, longer};
 use crate::chunks::WriteRequests;
 use crate::fault::{line, reason};
 use crate::headers::Headers;
@@ -159,17 +159,22 @@ impl Grpc {
     ) -> Result<W, Fault> {
         let out = Checked::new(blob, out);
         if !has_zstd || blob.length() < MIN_COMPRESSED {
-            return self.stream(&self.name("blobs", blob), out, progress).await?.finish(blob);
+            let name = self.name("blobs", blob);
+            return self.stream(&name, out, blob.length(), progress).await?.finish(blob);
         }
         let out = zstd::stream::write::Decoder::new(out).map_err(Fault::Local)?;
-        let out = self.stream(&self.name("compressed-blobs/zstd", blob), out, progress).await?;
+        let name = self.name("compressed-blobs/zstd", blob);
+        let max = 2 * blob.length();
+        let out = self.stream(&name, out, max, progress).await?;
         finish_zstd(out, blob)
     }
 
+    /// Writes the bytes of a resource, at most `max`, to `out`.
     async fn stream<W: Write + Faulty>(
         &self,
         name: &str,
         mut out: W,
+        max: u64,
         progress: &Progress,
     ) -> Result<W, Fault> {
         let request = ReadRequest { resource_name: name.to_owned() };
@@ -177,8 +182,11 @@ impl Grpc {
         let request = self.request(request.encode_to_vec().into()).await?;
         let response = grpc.server_streaming(request, PathAndQuery::from_static(READ), Raw).await;
         let mut pieces = response.map_err(fault)?.into_inner();
+        let mut left = max;
         while let Some(piece) = pieces.next().await {
             let piece: ReadResponse = decode(piece.map_err(fault)?)?;
+            // Frames of zstd without content would reach no other limit.
+            left = left.checked_sub(piece.data.len() as u64).ok_or_else(longer)?;
             progress.received(piece.data.len());
             if let Err(error) = out.write_all(&piece.data) {
                 return Err(out.fault(error));

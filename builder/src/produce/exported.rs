@@ -3,7 +3,7 @@
 use crate::engine::digest::{Digest, parse_hash};
 use crate::engine::fs_error::IoContext;
 use crate::engine::stop;
-use crate::engine::store::Store;
+use crate::engine::store::{Lock, Store};
 use crate::error::{Error, Result};
 use crate::plan::Source;
 use crate::report::{Outcome, Report};
@@ -56,11 +56,12 @@ impl Exported {
     /// not written again, but it counts.
     ///
     /// # Errors
-    /// The store lacks a source, or the folder cannot be written.
+    /// The store lacks a source, another export writes into the folder, or it cannot be written.
     pub fn write(&self, store: &Store, report: &Report, sources: &[Source]) -> Result<Moved> {
         let step = report.step("export");
         let blobs = self.folder.join("sha256");
         fs::create_dir_all(&blobs).at("make the directory", &blobs)?;
+        let _lock = Lock::of_export(&self.folder)?;
         let mut list = self.list()?.unwrap_or_default();
         let mut moved = Moved::default();
         for source in sources {

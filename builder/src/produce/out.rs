@@ -78,7 +78,17 @@ pub struct Out {
 #[derive(Serialize, Deserialize)]
 struct Stamp {
     key: String,
+    /// The identifier of the boot in which the files were written. They are not flushed to the
+    /// disk, so after a power cut a file can have the right metadata and other bytes.
+    boot: String,
     files: BTreeMap<String, Seen>,
+}
+
+/// The kernel's identifier of this boot (random(4)).
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+fn boot() -> Result<String> {
+    Ok(fs::read_to_string(BOOT_ID).at("read", Path::new(BOOT_ID))?.trim().to_owned())
 }
 
 /// The stamp of a copy of the image.
@@ -225,7 +235,9 @@ impl Out {
         stamp.is_some_and(|stamp| {
             let unchanged =
                 |(name, seen): (&String, &Seen)| self.seen(name).is_ok_and(|now| now == *seen);
-            stamp.key == key.digest().hex() && stamp.files.iter().all(unchanged)
+            stamp.key == key.digest().hex()
+                && boot().is_ok_and(|boot| boot == stamp.boot)
+                && stamp.files.iter().all(unchanged)
         })
     }
 
@@ -256,8 +268,8 @@ impl Out {
             .iter()
             .map(|path| Ok((name(path), self.seen(&name(path))?)))
             .collect::<Result<_>>()?;
-        let text = serde_json::to_vec(&Stamp { key: key.digest().hex(), files })
-            .expect("a stamp always serializes");
+        let stamped = Stamp { key: key.digest().hex(), boot: boot()?, files };
+        let text = serde_json::to_vec(&stamped).expect("a stamp always serializes");
         fs::write(self.path(stamp), text).at("write to", &self.folder)
     }
 
@@ -301,6 +313,10 @@ mod tests {
         fs::write(&image, "as built").unwrap();
         out.finish(&key, std::slice::from_ref(&image)).unwrap();
         assert!(out.is_current(&key));
+        let stamp = fs::read_to_string(out.path(STAMP)).unwrap();
+        fs::write(out.path(STAMP), stamp.replace(&boot().unwrap(), "an earlier boot")).unwrap();
+        assert!(!out.is_current(&key), "a power cut may have changed the file");
+        fs::write(out.path(STAMP), stamp).unwrap();
         let built = fs::metadata(&image).unwrap().modified().unwrap();
         // The times of files advance with the kernel's ticks.
         std::thread::sleep(std::time::Duration::from_millis(50));

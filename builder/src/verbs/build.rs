@@ -1,6 +1,6 @@
 //! `osbuild build`
 
-use super::{Session, image};
+use super::{Session, clean, image};
 use crate::cli;
 use crate::engine::executor::Rebuild;
 use crate::engine::remote::Use;
@@ -111,6 +111,7 @@ fn build_programs(
     rebuild: &Rebuild,
 ) -> Result<()> {
     let (started, recipe) = (Instant::now(), &plan.recipe);
+    let limit = clean::limit(std::env::var_os(clean::MAX_GIB))?;
     let out = Out::open(session.root(), recipe)?.with_plan(plan.print());
     let store = session.store()?;
     let options = session.build_options(&store, from.clone(), rebuild.clone())?;
@@ -118,6 +119,7 @@ fn build_programs(
     session
         .report
         .note(format!("{recipe} is built after {}", crate::report::duration(started.elapsed())));
+    clean::daily(session, &store, limit)?;
     let (folder, remote) = (out.path(PROGRAMS), remote(session)?);
     session.data(
         || json!({ "recipe": recipe, "folder": folder, "programs": files, "remote": remote }),

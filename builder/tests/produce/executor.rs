@@ -25,6 +25,15 @@ fn an_action_makes_its_outputs_from_its_inputs() {
 }
 
 #[test]
+fn two_outputs_that_are_one_file_are_both_executable() {
+    let bench = Bench::new();
+    let script = "echo text > out/one; chmod 755 out/one; ln out/one out/two";
+    let result = bench.executor().run(&bench.script(script, &["out/one", "out/two"])).unwrap();
+    let output = OutputFile { digest: Digest::of(b"text\n"), executable: true };
+    assert!(["out/one", "out/two"].iter().all(|name| result.outputs[*name] == output));
+}
+
+#[test]
 fn an_action_runs_only_once() {
     let bench = Bench::new();
     let action = bench.script("cat /proc/uptime > out; sleep 0.02", &["out"]);

@@ -87,6 +87,16 @@ fn an_interrupted_export_is_completed_and_damaged_files_are_rewritten() {
 }
 
 #[test]
+fn two_exports_do_not_write_into_one_folder() {
+    let scratch = exported();
+    let other = fs::File::open(folder(&scratch)).unwrap();
+    other.lock().unwrap();
+    let ran = scratch.osbuild(&["sources", "export", RECIPE, &folder(&scratch)]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.starts_with("error: another command writes into `"), "{}", ran.stderr);
+}
+
+#[test]
 fn an_import_fills_an_empty_store_without_a_network() {
     let scratch = exported();
     empty_the_store(&scratch);

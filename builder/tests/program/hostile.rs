@@ -133,6 +133,7 @@ fn a_store_that_other_users_own_or_can_write_to_is_refused() {
         (store.clone(), 0o775, "error: others may write to the store `"),
         (store.clone(), 0o757, "error: others may write to the store `"),
         (scratch.path("cache"), 0o777, "error: others may replace the store `"),
+        (store.join("cas"), 0o777, "cas` in the store\n"),
     ] {
         mode(&folder, bits);
         let ran = scratch.osbuild(&["build", RECIPE]);
@@ -144,6 +145,10 @@ fn a_store_that_other_users_own_or_can_write_to_is_refused() {
         mode(&folder, 0o755);
         done(&scratch.osbuild(&["build", RECIPE]));
     }
+    std::os::unix::fs::chown(store.join("ac"), Some(65534), None).unwrap();
+    let ran = scratch.osbuild(&["build", RECIPE]);
+    assert!(ran.stderr.contains("ac` in the store belongs to another user\n"), "{}", ran.stderr);
+    std::os::unix::fs::chown(store.join("ac"), Some(0), None).unwrap();
     // With the sticky bit, as in /tmp, only its owner can replace a folder.
     mode(&scratch.path("cache"), 0o1777);
     done(&scratch.osbuild(&["build", RECIPE]));

@@ -1,7 +1,7 @@
 //! The log of an action: a file, its last lines in memory for errors, and its last line beside the
 //! step's progress bar.
 
-use crate::engine::fs_error::IoContext;
+use crate::engine::fs_error::{self, IoContext};
 use crate::error::{LogTail, Result};
 use crate::report::Step;
 use std::collections::VecDeque;
@@ -76,6 +76,8 @@ impl<'a> Log<'a> {
     pub(super) fn create(directory: &Path, name: &str, step: &'a Step) -> Result<Log<'a>> {
         fs::create_dir_all(directory).at("make the directory", directory)?;
         let path = directory.join(format!("{}.log", name_of(name)));
+        // Another build of the same recipe may still write to the older one.
+        fs_error::remove(&path)?;
         let file = File::create(&path).at("write", &path)?;
         Ok(Log { path, file, step, line: Line::default(), lines: VecDeque::new() })
     }
@@ -131,11 +133,24 @@ impl<'a> Log<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::{Color, Report, Verbosity};
 
     fn text(line: &str) -> String {
         let mut kept = Line::default();
         line.bytes().for_each(|byte| kept.push(byte));
         kept.text()
+    }
+
+    #[test]
+    fn two_builds_of_one_recipe_write_no_log_together() {
+        let folder = tempfile::tempdir().unwrap();
+        let report = Report::new(Verbosity::Quiet, Color::Never);
+        let step = report.step("a");
+        let mut first = Log::create(folder.path(), "a", &step).unwrap();
+        let mut second = Log::create(folder.path(), "a", &step).unwrap();
+        second.take(b"second\n").unwrap();
+        first.take(b"first, longer\n").unwrap();
+        assert_eq!(fs::read(second.path()).unwrap(), b"second\n");
     }
 
     #[test]

@@ -287,7 +287,7 @@ impl Executor {
     /// Moves the outputs into the store.
     fn collect(&self, action: &Action, build: &Path) -> Result<BTreeMap<String, OutputFile>> {
         let directory = File::open(build).at("open", build)?;
-        let mut outputs = BTreeMap::new();
+        let mut found = Vec::new();
         for output in &action.outputs {
             let path = build.join(output);
             // An action may make a link that leads out of `/build`; this process must not follow
@@ -308,13 +308,13 @@ impl Executor {
             if !metadata.is_file() {
                 return Err(no_output(action, output, "is not a file"));
             }
-            let digest = self.store.adopt(&path)?;
-            outputs.insert(
-                output.clone(),
-                OutputFile { digest, executable: metadata.permissions().mode() & 0o100 != 0 },
-            );
+            found.push((output, path, metadata.permissions().mode() & 0o100 != 0));
         }
-        Ok(outputs)
+        // The store takes the mode of a file away, and two outputs can be one file.
+        let put = |(output, path, executable): (&String, PathBuf, bool)| {
+            Ok((output.clone(), OutputFile { digest: self.store.adopt(&path)?, executable }))
+        };
+        found.into_iter().map(put).collect()
     }
 }
 

@@ -274,7 +274,11 @@ impl Remote {
     /// Ends the use of the cache for this build, and prints why once.
     fn turn_off(&self, switch: &AtomicBool, fault: &Fault, then: &str) {
         if !switch.swap(true, Ordering::Relaxed) {
-            self.report.warning(format!("the cache {} failed, so {then}: {fault}", self.address));
+            let failed = match fault {
+                Fault::Local(_) => format!("a file for the cache {} cannot be read", self.address),
+                _ => format!("the cache {} failed", self.address),
+            };
+            self.report.warning(format!("{failed}, so {then}: {fault}"));
         }
     }
 }

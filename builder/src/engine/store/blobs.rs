@@ -37,7 +37,7 @@ impl Store {
     pub fn put_file(&self, path: &Path) -> Result<Digest> {
         let mut file = File::open(path).at("read", path)?;
         let mut incoming = self.incoming()?;
-        pump(&mut file, path, &mut incoming, self.root())?;
+        pump(&mut file, &mut incoming).or_else(|side| side.at(path, self.root()))?;
         incoming.finish()
     }
 
@@ -90,6 +90,7 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(self.missing(digest));
             }
+            Err(error) if is_unreadable(&error) => return Err(self.move_away(digest)),
             other => other.at("read", &self.blob(digest))?,
         };
         if Digest::of(&bytes) == *digest { Ok(bytes) } else { Err(self.move_away(digest)) }
@@ -106,8 +107,10 @@ impl Store {
         let metadata = file.metadata().at("read", &path)?;
         let seen: Version = (metadata.ino(), metadata.ctime(), metadata.ctime_nsec());
         if self.checked().get(digest) != Some(&seen) {
-            if Digest::of_whole(&file).at("read", &path)? != *digest {
-                return Err(self.move_away(digest));
+            match Digest::of_whole(&file) {
+                Ok(found) if found == *digest => {}
+                Err(error) if !is_unreadable(&error) => return Err(error).at("read", &path),
+                _ => return Err(self.move_away(digest)),
             }
             self.checked().insert(*digest, seen);
         }
@@ -130,7 +133,11 @@ impl Store {
     /// As of [`Store::read`], or `out` cannot be written.
     pub fn write_to(&self, digest: &Digest, out: impl Write, target: &Path) -> Result<()> {
         let mut hashed = Hasher::new(out);
-        pump(&mut self.open_blob(digest)?, &self.blob(digest), &mut hashed, target)?;
+        match pump(&mut self.open_blob(digest)?, &mut hashed) {
+            Ok(()) => {}
+            Err(Side::From(error)) if is_unreadable(&error) => return Err(self.move_away(digest)),
+            Err(side) => return side.at(&self.blob(digest), target),
+        }
         if hashed.digest() == *digest { Ok(()) } else { Err(self.move_away(digest)) }
     }
 
@@ -242,13 +249,33 @@ impl Drop for Incoming {
     }
 }
 
-/// Copies all of `from` to `to`. The paths are for errors, which name the side that failed.
-fn pump(from: &mut impl Read, from_path: &Path, to: &mut impl Write, to_path: &Path) -> Result<()> {
-    let mut chunk = vec![0; CHUNK];
-    loop {
-        match from.read(&mut chunk).at("read", from_path)? {
-            0 => return Ok(()),
-            read => to.write_all(&chunk[..read]).at("write", to_path)?,
+/// The error of a copy, by the side that failed.
+enum Side {
+    From(io::Error),
+    To(io::Error),
+}
+
+impl Side {
+    fn at(self, from: &Path, to: &Path) -> Result<()> {
+        match self {
+            Side::From(error) => Err(error).at("read", from),
+            Side::To(error) => Err(error).at("write", to),
         }
     }
+}
+
+/// Copies all of `from` to `to`.
+fn pump(from: &mut impl Read, to: &mut impl Write) -> std::result::Result<(), Side> {
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        match from.read(&mut chunk).map_err(Side::From)? {
+            0 => return Ok(()),
+            read => to.write_all(&chunk[..read]).map_err(Side::To)?,
+        }
+    }
+}
+
+/// Whether the disk cannot read the bytes. They count as damaged.
+pub(super) fn is_unreadable(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
 }

@@ -1,12 +1,14 @@
 //! The size of the store, the removal of old entries, and the check of all of them.
 
+use super::blobs::is_unreadable;
 use super::session::gate;
 use super::{Store, USE_INTERVAL};
 use crate::engine::digest::{Digest, parse_hash};
 use crate::engine::fs_error::{self, IoContext};
 use crate::engine::stop;
 use crate::error::Result;
-use std::fs::{self, Metadata};
+use std::fs::{self, File, Metadata};
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -165,10 +167,10 @@ impl Store {
     pub(super) fn discard(&self, entry: &Entry) -> Result<Option<u64>> {
         let away = self.inner.session.fresh("collected");
         match fs::rename(&entry.path, &away) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             other => other.at("remove", &entry.path)?,
         }
-        // A build that finds an entry records the use first and then checks that the entry exists.
+        // A build may have found it since it was listed.
         if used(&away) != entry.recorded && !entry.path.exists() {
             fs::rename(&away, &entry.path).at("write", &entry.path)?;
             return Ok(None);
@@ -217,7 +219,14 @@ impl Store {
             stop::check()?;
             let name = name(&path);
             doing(&name);
-            if parse_hash(&name) != Some(*Digest::of_file(&path)?.hash()) {
+            let found = match File::open(&path).and_then(|file| Digest::of_whole(&file)) {
+                Ok(found) => Some(*found.hash()),
+                Err(error) if is_unreadable(&error) => None,
+                // Another command has removed it meanwhile.
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(error) => return Err(error).at("read", &path),
+            };
+            if found.is_none() || parse_hash(&name) != found {
                 self.move_away_as_damaged(&path, &mut damaged)?;
             }
         }
@@ -284,7 +293,7 @@ fn name(path: &Path) -> String {
 /// The bytes of disk of a file or a directory tree. A file that vanishes meanwhile counts as 0.
 fn disk_usage(path: &Path) -> Result<u64> {
     let metadata: Metadata = match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(0),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
         other => other.at("read", path)?,
     };
     let mut size = metadata.blocks() * 512;

@@ -4,7 +4,7 @@
 use super::Store;
 use crate::engine::fs_error::IoContext;
 use crate::engine::stop;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
 use std::path::Path;
@@ -36,6 +36,23 @@ impl Lock {
             Ok(()) => Ok(Some(Lock { _file: file, _store: None })),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
             Err(error) => Err(error).at("lock", path),
+        }
+    }
+
+    /// Takes the lock of a folder outside the store, into which this command writes.
+    ///
+    /// # Errors
+    /// Another command writes into it. Where the file system has no locks of folders, as NFS, that
+    /// is not noticed.
+    pub fn of_export(folder: &Path) -> Result<Lock> {
+        let file = File::open(folder).at("open", folder)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let folder = folder.display();
+                Err(Error::build(format!("another command writes into `{folder}`"))
+                    .hint("wait until it has ended, or name another folder"))
+            }
+            _ => Ok(Lock { _file: file, _store: None }),
         }
     }
 

@@ -132,8 +132,6 @@ impl Store {
     /// Runs a build, and runs it again if it failed because an entry was damaged or gone. By then
     /// the entry is moved away, so the step that made it runs again and all others are found.
     ///
-    /// `build` must make its own executor, because the stop of a failed one stays set.
-    ///
     /// # Errors
     /// The last error of `build`.
     pub fn healing<T>(&self, report: &Report, mut build: impl FnMut() -> Result<T>) -> Result<T> {

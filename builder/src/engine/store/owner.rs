@@ -9,6 +9,8 @@ use std::path::Path;
 
 /// Permission bits: the group or others may write.
 const WRITABLE: u32 = 0o022;
+/// Permission bits: the group or others may enter a folder.
+const ENTERED_BY_OTHERS: u32 = 0o011;
 /// Permission bit: others may write.
 const WRITABLE_BY_ALL: u32 = 0o002;
 /// Mode bit: users may rename and remove only their own files (inode(7)).
@@ -69,6 +71,7 @@ pub(super) fn check(root: &Path) -> Result<()> {
             root.display()
         )));
     }
+    check_trusted(root, own)?;
     let real = fs::canonicalize(root).at("read", root)?;
     let parent = real.parent().unwrap_or(&real);
     let above = fs::metadata(parent).at("read", parent)?;
@@ -77,6 +80,27 @@ pub(super) fn check(root: &Path) -> Result<()> {
         return Err(error
             .cause(format!("of `{}`, {}", parent.display(), mode(&above)))
             .hint(format!("chmod o-w {}", parent.display())));
+    }
+    Ok(())
+}
+
+/// Refuses a folder of entries that others can change although they cannot change the root.
+fn check_trusted(root: &Path, own: u32) -> Result<()> {
+    let is_closed = fs::metadata(root).at("read", root)?.mode() & ENTERED_BY_OTHERS == 0;
+    for path in TRUSTED.map(|name| root.join(name)) {
+        let Ok(folder) = fs::metadata(&path) else { continue };
+        let shown = path.display();
+        if folder.uid() != own {
+            let error = Error::build(format!("`{shown}` in the store belongs to another user"));
+            return Err(error.hint(format!("look at it, and remove it: ls -la {shown}")));
+        }
+        if !is_closed && folder.mode() & WRITABLE != 0 {
+            let error = Error::build(format!("others may write to `{shown}` in the store"));
+            return Err(error.cause(mode(&folder)).hint(format!(
+                "check that only you have written to it, then: chmod 700 {}",
+                root.display()
+            )));
+        }
     }
     Ok(())
 }

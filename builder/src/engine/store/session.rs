@@ -17,6 +17,12 @@ use std::time::{Duration, Instant, SystemTime};
 /// modification is the start of the build.
 const ALIVE: &str = "alive";
 
+/// The start of the name of a running build's directory.
+const RUNNING: &str = "build-";
+
+/// The start of the name of a dead build's directory, whose lock its removal holds.
+const DEAD: &str = "dead-";
+
 /// How long the start of another session can take.
 const START_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -44,9 +50,11 @@ impl Session {
             // A session without a lock counts as abandoned, so no other build may look between the
             // creation of the directory and that of its lock.
             let _gate = gate(root, waiting)?;
-            let abandoned =
-                sessions(&tmp)?.into_iter().filter_map(|(path, state)| Some((path, state.ok()?)));
-            let mut abandoned = abandoned.collect::<Vec<_>>();
+            let mut abandoned = Vec::new();
+            for (path, state) in sessions(&tmp)? {
+                let Ok(lock) = state else { continue };
+                abandoned.push((mark_dead(path), lock));
+            }
             let directory = match make(&tmp) {
                 Err(error) if is_full(&error) => {
                     make_room(root, std::mem::take(&mut abandoned));
@@ -93,17 +101,32 @@ impl Session {
     /// The start of the oldest other build that runs; `None` if there is none. The caller must hold
     /// the [`gate`].
     pub(super) fn oldest_other(&self, root: &Path) -> Result<Option<SystemTime>> {
-        let others =
-            sessions(&root.join("tmp"))?.into_iter().filter(|(path, _)| *path != self.directory);
+        let others = sessions(&root.join("tmp"))?
+            .into_iter()
+            .filter(|(path, _)| *path != self.directory && !is_dead(path));
         Ok(others.filter_map(|(_, state)| state.err()).min())
     }
 }
 
 /// Makes the directory of a session, with the file that is locked next.
 fn make(tmp: &Path) -> io::Result<PathBuf> {
-    let directory = tempfile::Builder::new().prefix("build-").tempdir_in(tmp)?;
+    let directory = tempfile::Builder::new().prefix(RUNNING).tempdir_in(tmp)?;
     File::create_new(directory.path().join(ALIVE))?;
     Ok(directory.keep())
+}
+
+/// Gives the directory of a dead build the name of one, and returns its path: until it is removed,
+/// its lock would count as that of a running build.
+fn mark_dead(path: PathBuf) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = name.strip_prefix(RUNNING).unwrap_or(&name);
+    let dead = path.with_file_name(format!("{DEAD}{name}"));
+    // If this fails, its removal only looks like a running build for longer.
+    if is_dead(&path) || fs::rename(&path, &dead).is_err() { path } else { dead }
+}
+
+fn is_dead(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(DEAD.as_bytes()))
 }
 
 fn is_full(error: &io::Error) -> bool {

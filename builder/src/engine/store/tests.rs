@@ -16,7 +16,7 @@ fn store() -> (TempDir, Store) {
     (directory, store)
 }
 
-/// Changes a stored file in place without changing its length, as a bad disk does.
+/// Replaces a stored file with one of the same length and another first byte.
 fn damage(store: &Store, digest: &Digest) {
     let path = store.blob(digest);
     let mut bytes = fs::read(&path).unwrap();
@@ -247,6 +247,44 @@ fn collect_keeps_what_a_running_build_may_use() {
     drop((scratch, other));
     assert_eq!(store.collect(Collect::Everything).unwrap().in_use, 0);
     assert!(!store.contains(&new) && !client.exists());
+}
+
+#[test]
+fn a_dead_build_whose_files_are_being_removed_keeps_no_entries() {
+    let (directory, store) = store();
+    let blob = store.put_bytes(b"unused").unwrap();
+    let tmp = store.root().join("tmp");
+    for name in ["dead-one", "build-two"] {
+        fs::create_dir(tmp.join(name)).unwrap();
+        File::create_new(tmp.join(name).join("alive")).unwrap();
+    }
+    // The lock of one is held as by a removal. The next build marks the other as dead.
+    let held = File::open(tmp.join("dead-one/alive")).unwrap();
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let other = Store::open(directory.path().join("store")).unwrap();
+    assert!(!tmp.join("build-two").exists());
+    drop(other);
+    let collected = store.collect(Collect::Everything).unwrap();
+    assert_eq!((collected.entries, collected.in_use), (1, 0));
+    assert!(!store.contains(&blob));
+}
+
+#[test]
+fn bytes_that_the_disk_cannot_read_are_moved_away() {
+    let (_directory, store) = store();
+    let blobs = [&b"one"[..], b"two", b"three"].map(|bytes| store.put_bytes(bytes).unwrap());
+    for blob in &blobs {
+        // The first byte of this file cannot be read: EIO.
+        fs::remove_file(store.blob(blob)).unwrap();
+        symlink("/proc/self/mem", store.blob(blob)).unwrap();
+    }
+    let errors = [
+        store.read(&blobs[0]).unwrap_err(),
+        store.write_to(&blobs[1], std::io::sink(), Path::new("a")).unwrap_err(),
+    ];
+    assert_eq!(errors.map(|error| error.kind), [Kind::Digest; 2]);
+    assert_eq!(store.verify(&|_| ()).unwrap().len(), 1);
+    assert!(blobs.iter().all(|blob| fs::symlink_metadata(store.blob(blob)).is_err()));
 }
 
 #[test]

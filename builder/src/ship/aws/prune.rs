@@ -22,7 +22,8 @@ pub(super) struct Prune {
 }
 
 /// Finds what to remove: all images of this recipe and owner but the newest `keep`, of which the
-/// image `current` counts as the newest, and the snapshots from before `today` that no image uses.
+/// image `current` counts as the newest, and the snapshots that no image uses from before the day
+/// before `today`.
 ///
 /// # Errors
 /// The subject has no owner, or AWS refuses the call.
@@ -51,8 +52,8 @@ pub(super) fn plan(
         images.iter().chain(&old).flat_map(|image| &image.snapshots).collect();
     let mut orphans = here.snapshots(&ours)?;
     orphans.retain(|snapshot| {
-        // Another machine may be publishing a snapshot of today.
-        let is_old = day(&snapshot.started).is_some_and(|day| day < today);
+        // Another machine may be publishing it, and may have begun before midnight.
+        let is_old = day(&snapshot.started).is_some_and(|day| day.plus_days(1) < today);
         is_old && !used.contains(&snapshot.id) && is_our_snapshot(subject, snapshot)
     });
     // Images of one disk share its snapshot, which stays with the last of them.

@@ -46,7 +46,7 @@ pub fn export(
     key: &dyn ReleaseSigner,
     folder: &Folder,
 ) -> Result<Exported> {
-    folder.open()?;
+    let _lock = folder.open()?;
     let step = report.step("export");
     let (mut list, mut kept) = (List::default(), BTreeMap::new());
     for (name, Made { action, has_files, .. }) in made {

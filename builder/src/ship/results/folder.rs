@@ -4,6 +4,7 @@
 use super::{ARTIFACT, MAX_MANIFEST};
 use crate::engine::digest::Digest;
 use crate::engine::fs_error::{IoContext, remove};
+use crate::engine::store::Lock;
 use crate::error::{Error, Result};
 use oci_client::manifest::{OCI_IMAGE_INDEX_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE};
 use serde_json::{Value, json};
@@ -29,25 +30,25 @@ impl Folder {
         Folder { path: path.to_owned() }
     }
 
-    /// Makes the folder, or opens it for another artifact.
+    /// Makes the folder, or opens it for another artifact. No other export writes into it before
+    /// the lock is dropped.
     ///
     /// # Errors
-    /// It has other files than artifacts, or cannot be written.
-    pub fn open(&self) -> Result<()> {
-        let is_empty = match fs::read_dir(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
-            entries => entries.at("read", &self.path)?.next().is_none(),
-        };
+    /// It has other files than artifacts, another export writes into it, or it cannot be written.
+    pub fn open(&self) -> Result<Lock> {
+        fs::create_dir_all(&self.path).at("make", &self.path)?;
+        let lock = Lock::of_export(&self.path)?;
+        let is_empty = fs::read_dir(&self.path).at("read", &self.path)?.next().is_none();
         if !is_empty && !self.has_only_artifacts() {
             let error = Error::usage(format!("`{}` has other files", self.path.display()));
             return Err(error.hint("name a new folder, or one of an earlier export"));
         }
-        fs::create_dir_all(&self.path).at("make", &self.path)?;
         if is_empty {
             // They come before the first blob: an interrupted export can be repeated.
             self.write_index(&[])?;
         }
-        fs::create_dir_all(self.blobs()).at("make", &self.blobs())
+        fs::create_dir_all(self.blobs()).at("make", &self.blobs())?;
+        Ok(lock)
     }
 
     /// Whether this is an image layout without images of others, which the end of an export would
