@@ -147,6 +147,7 @@ const LONG_NODES: &[Check] = &[
         run: vm::console_address::a_person_gives_an_address,
     },
     Check { name: "vm: COSI suites", run: vm::settings::suites_of_others_pass },
+    Check { name: "vm: plugin pod", run: vm::settings::a_pod_in_python_is_a_plugin },
     Check { name: "vm: debug", run: vm::settings::a_person_debugs_a_node },
     Check { name: "vm: bad settings", run: vm::settings::a_node_goes_back_to_good_settings },
     Check { name: "vm: sick nodes", run: vm::sick::each_is_found_and_mended_without_a_shell },

@@ -11,6 +11,7 @@ mod talosctl;
 mod tokens;
 mod verbs;
 
+pub use self::plugin::python_definitions;
 use self::remote::Remote;
 pub use self::suites::{suite_of_plugins_passes, suite_of_states_passes, suites_of_others_pass};
 pub use self::talosctl::it_reads_a_node;
@@ -189,7 +190,7 @@ fn program(built: &[PathBuf], name: &str) -> Result<PathBuf> {
 }
 
 /// Installs the modules once, and returns their folder, which is another one for other versions.
-fn python_modules(site: &Site) -> Result<PathBuf> {
+pub fn python_modules(site: &Site) -> Result<PathBuf> {
     let name = format!("python-{}", &Digest::of(MODULES.join("\n").as_bytes()).hex()[..16]);
     fill_once(&site.tools().join(name), |folder| {
         let mut pip = Command::new("pip3");

@@ -4,7 +4,7 @@ use super::remote::{Remote, claim};
 use super::{PROTOS, Program};
 use crate::check::Outcome;
 use crate::child::tied;
-use crate::site::Ran;
+use crate::site::{Ran, Site};
 use osbuild::error::{Context, Result};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -109,18 +109,22 @@ fn write(remote: &Remote, name: &str, text: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Makes the modules of our `.proto` files, as the documentation says. Returns their folder.
 fn generate(remote: &Remote) -> Result<PathBuf> {
     let folder = remote.folder.join("generated");
     fs::create_dir(&folder).or_build(|| format!("cannot make `{}`", folder.display()))?;
-    let mut protoc = Command::new("python3");
-    protoc.args(["-m", "grpc_tools.protoc", "--proto_path"]).arg(remote.site.root.join(PROTOS));
-    for option in ["--python_out", "--grpc_python_out"] {
-        protoc.arg(option).arg(&folder);
-    }
-    protoc.args(FILES).env("PYTHONPATH", remote.modules);
-    remote.site.finish("state-api-python", &mut protoc)?;
+    python_definitions(remote.site, remote.modules, &folder)?;
     Ok(folder)
+}
+
+/// Makes Python modules of the `.proto` files that the plugin needs, as the documentation says.
+/// `modules` are gRPC's.
+pub fn python_definitions(site: &Site, modules: &Path, folder: &Path) -> Result<()> {
+    let mut protoc = Command::new("python3");
+    protoc.args(["-m", "grpc_tools.protoc", "--proto_path"]).arg(site.root.join(PROTOS));
+    for option in ["--python_out", "--grpc_python_out"] {
+        protoc.arg(option).arg(folder);
+    }
+    site.finish("state-api-python", protoc.args(FILES).env("PYTHONPATH", modules)).map(drop)
 }
 
 /// The running plugin.

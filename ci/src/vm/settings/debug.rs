@@ -48,7 +48,7 @@ const PROCESS: &str = "kube-system/debug-";
 
 /// The sections of the recipe with a pod that has the image.
 pub fn tools(site: &Site, project: &Path) -> Result<String> {
-    busybox::pod(site, project, POD, MANIFEST)
+    busybox::BUSYBOX.pod(site, project, POD, MANIFEST, &[])
 }
 
 /// A command runs without a terminal, and its exit code comes back.

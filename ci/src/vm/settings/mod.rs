@@ -3,6 +3,7 @@
 mod all_kinds;
 mod bpf_programs;
 mod busybox;
+mod carried_image;
 mod cni;
 mod credential_providers;
 mod credentials;
@@ -27,6 +28,7 @@ mod node_labels;
 mod observed;
 mod of_recipe;
 mod plugin;
+mod plugin_pod;
 mod proxies;
 mod registries;
 pub(super) mod remote;
@@ -262,6 +264,29 @@ pub fn a_person_debugs_a_node(site: &Site) -> Result<Outcome> {
     debug::talks_to_a_shell(&lab.osctl, &mut outcome)?;
     debug::says_what_fails(&lab.osctl, &mut outcome)?;
     debug::ends_without_osd(node, &lab.osctl, &mut running, &mut outcome)?;
+    running.power_off()?;
+    outcome.summary = format!("{} claims", outcome.passed);
+    Ok(outcome)
+}
+
+/// A plugin that somebody else wrote in Python runs as a pod of the recipe, as far and as long as
+/// its grant permits.
+pub fn a_pod_in_python_is_a_plugin(site: &Site) -> Result<Outcome> {
+    let more = |project: &Path| Ok(format!("{PODS}{}", plugin_pod::pod(site, project)?));
+    let lab = Lab::with(site, "plugin-pod", more)?;
+    lab.with_logs(has_a_plugin(&lab))
+}
+
+fn has_a_plugin(lab: &Lab) -> Result<Outcome> {
+    let (node, mut outcome) = (&lab.node, Outcome::default());
+
+    let mut running = lab.boot("first")?;
+    remote::is_known_by_its_fingerprint(&lab.osctl, &mut running, &mut outcome)?;
+    plugin_pod::does_what_its_grant_says(node, &lab.osctl, &mut outcome)?;
+    running.power_off()?;
+
+    let running = lab.boot("again")?;
+    plugin_pod::outlasts_a_power_cut_and_ends(&lab.osctl, &mut outcome)?;
     running.power_off()?;
     outcome.summary = format!("{} claims", outcome.passed);
     Ok(outcome)

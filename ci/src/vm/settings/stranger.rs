@@ -1,8 +1,9 @@
 //! A privileged pod that changes the settings of the node behind its back, with the programs of
 //! busybox.
 
+use super::busybox::BUSYBOX;
 use super::node::{Node, TIMEOUT};
-use super::{OF_NETWORK, busybox, was_repaired};
+use super::{OF_NETWORK, was_repaired};
 use crate::check::Outcome;
 use crate::site::Site;
 use crate::vm::probe;
@@ -112,7 +113,7 @@ const CASES: [Case; 14] = [
 
 /// The section of a recipe with the pod.
 pub fn pod(site: &Site, project: &Path) -> Result<String> {
-    busybox::pod(site, project, POD, MANIFEST)
+    BUSYBOX.pod(site, project, POD, MANIFEST, &[])
 }
 
 /// Each setting is put back within a second. The times are the node's own.
