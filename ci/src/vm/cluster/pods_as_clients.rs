@@ -106,6 +106,8 @@ pub fn pods_are_clients_of_their_node(site: &Site) -> Result<Outcome> {
     held_label::is_changed(kubectl, &example.name)?;
     let mut running = boot("pods-as-clients-again")?;
     set_join::joins_after_a_power_cut(&mut cluster, &mut running, &node)?;
+    // The label comes from `init`, which needs no `osd`.
+    running.wait_until_printed(&format!("serves the node API as {}", example.fingerprint))?;
     let outcome = &mut cluster.outcome;
     let name = &example.name;
     held_label::is_put_back_after_a_power_cut_and_goes(kubectl, node_api, name, outcome)?;
