@@ -181,16 +181,19 @@ impl EventLoop {
             .chain(sources.keyboards.descriptors())
             .chain([sources.disk.descriptor()])
             .collect();
-        let mut polled: Vec<PollFd<'_>> = descriptors
-            .iter()
-            .map(|descriptor| PollFd::from_borrowed_fd(*descriptor, PollFlags::IN))
-            .chain(sources.watch.into_iter().flat_map(Watch::polled))
+        // A hang-up is reported without being asked for.
+        let waiting = sources.sockets.waiting();
+        let waiting = waiting.map(|one| PollFd::from_borrowed_fd(one, PollFlags::empty()));
+        let mut polled: Vec<PollFd<'_>> = waiting
+            .chain(descriptors.iter().map(|one| PollFd::from_borrowed_fd(*one, PollFlags::IN)))
             .collect();
         let timeout =
             Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
+        let others = polled.len();
+        polled.extend(sources.watch.into_iter().flat_map(Watch::polled));
         // After an event, the timeout or an error, every source is read without blocking.
         let _ = poll(&mut polled, Some(&timeout));
-        let watched = &polled[descriptors.len()..];
+        let watched = &polled[others..];
         let has_changed = watched.iter().any(|one| !one.revents().is_empty());
         sources.watch.filter(|_| has_changed).into_iter().for_each(Watch::clear);
         has_changed

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use osbuild_protocol::{MAX_LINE, Refusal, Request, Socket, fd_passing};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::ClientId;
 use super::closer::Closer;
@@ -53,10 +54,22 @@ impl Client {
         self.waits
     }
 
-    /// Reads one line at most, and does not block. Nothing is read while `closer` is full.
+    /// Whether it has closed its connection. One that has closed its sending half only may still
+    /// read a reply.
+    pub fn has_hung_up(&self) -> bool {
+        let mut polled = [PollFd::new(&self.stream, PollFlags::empty())];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().contains(PollFlags::HUP)
+    }
+
+    /// Reads one line at most, and does not block. Nothing is read while `closer` is full, and from
+    /// a client that waits only that it has hung up.
     pub fn read(&mut self, closer: &Closer) -> Read {
-        if self.waits || closer.is_full() {
+        if closer.is_full() {
             return Read::Nothing;
+        }
+        if self.waits {
+            return if self.has_hung_up() { Read::Closed } else { Read::Nothing };
         }
         let line = match self.next_line(closer) {
             Ok(Some(line)) => line,

@@ -19,7 +19,8 @@ use rustix::net::sockopt::set_socket_send_buffer_size_force;
 use client::{Client, Read};
 use closer::Closer;
 
-/// The maximum number of clients of a socket at once. One more replaces the oldest one.
+/// The maximum number of clients of a socket at once. One more replaces one that has hung up, or
+/// the oldest one.
 const MAX_CLIENTS: usize = 8;
 
 /// The open sockets and their clients.
@@ -90,6 +91,14 @@ impl Sockets {
         all.filter(move |_| !is_full)
     }
 
+    /// The descriptors of clients whose requests are being carried out: they are watched for a
+    /// hang-up alone. There are none while [`Sockets::descriptors`] has none.
+    pub fn waiting(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let is_full = self.closer.is_full();
+        let waiting = self.clients.iter().filter(move |client| !is_full && client.waits());
+        waiting.map(|client| client.stream().as_fd())
+    }
+
     /// Accepts new clients and reads what has arrived, at most one request of each client. Never
     /// blocks. Further requests of a client stay in its socket, whose descriptor stays readable.
     pub fn poll(&mut self) -> Vec<Received> {
@@ -137,6 +146,14 @@ impl Sockets {
                 if self.closer.is_full() {
                     return;
                 }
+                let is_same = |client: &Client| client.socket == *socket;
+                let is_gone = |client: &Client| is_same(client) && client.has_hung_up();
+                let same = self.clients.iter().filter(|client| is_same(client)).count();
+                let has_unread = || self.clients.iter().any(|one| !one.waits() && is_gone(one));
+                if same >= MAX_CLIENTS && has_unread() {
+                    // What it has sent is read in this turn, and it leaves its place by the next.
+                    break;
+                }
                 let Ok((stream, _)) = listener.accept() else { break };
                 if stream.set_nonblocking(true).is_err() {
                     self.closer.close([stream.into()]);
@@ -146,12 +163,11 @@ impl Sockets {
                     // The status and all settings may be longer than a socket's usual room.
                     let _ = set_socket_send_buffer_size_force(&stream, MAX_REPLY);
                 }
-                let is_same = |client: &Client| client.socket == *socket;
-                let same = self.clients.iter().filter(|client| is_same(client)).count();
+                let place = |is_it: &dyn Fn(&Client) -> bool| self.clients.iter().position(is_it);
                 if same >= MAX_CLIENTS
-                    && let Some(oldest) = self.clients.iter().position(is_same)
+                    && let Some(at) = place(&is_gone).or_else(|| place(&is_same))
                 {
-                    self.closer.close([self.clients.remove(oldest).into()]);
+                    self.closer.close([self.clients.remove(at).into()]);
                 }
                 self.last_id += 1;
                 self.clients.push(Client::new(ClientId(self.last_id), *socket, stream));
@@ -363,6 +379,47 @@ mod tests {
         sockets.reply(first.client, Ok(Reply::Done.into()));
         let second = sockets.poll().remove(0);
         assert!(second.request == Request::SlotsStatus && second.descriptor.is_none());
+    }
+
+    #[test]
+    fn clients_that_have_hung_up_leave_their_places_before_one_that_lives() {
+        let (mut sockets, folder) = listening();
+        let mut updater = connect_to(&folder, Socket::Update);
+        updater.write_all(b"await-check\n").unwrap();
+        let waiting = sockets.poll().remove(0).client;
+        // They wait, or have sent a request, or nothing.
+        for verb in ["await-check\n", "status\n", ""] {
+            let mut others: Vec<UnixStream> =
+                (1..MAX_CLIENTS).map(|_| connect_to(&folder, Socket::Update)).collect();
+            others.iter_mut().for_each(|other| other.write_all(verb.as_bytes()).unwrap());
+            if verb.starts_with("await") {
+                assert_eq!(sockets.poll().len(), others.len());
+            }
+            drop(others);
+            let _last = connect_to(&folder, Socket::Update);
+            for _ in 0..3 {
+                sockets.poll();
+            }
+            assert!(sockets.is_connected(waiting), "{verb}");
+        }
+        sockets.reply(waiting, Ok(Reply::Done.into()));
+        assert_eq!(line(&updater), "ok\n");
+    }
+
+    #[test]
+    fn a_client_that_hangs_up_while_it_waits_is_noticed_without_another() {
+        let (mut sockets, folder) = listening();
+        let mut client = connect_to(&folder, Socket::Update);
+        client.write_all(b"await-check\n").unwrap();
+        let waiting = sockets.poll().remove(0).client;
+        assert_eq!(sockets.waiting().count(), 1);
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        sockets.poll();
+        assert!(sockets.is_connected(waiting), "it may still read its reply");
+        drop(client);
+        sockets.poll();
+        assert!(!sockets.is_connected(waiting));
+        assert_eq!(sockets.waiting().count(), 0);
     }
 
     #[test]
