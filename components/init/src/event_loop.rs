@@ -98,6 +98,8 @@ pub enum Deadline {
     Try,
     /// The settings are written again, as they could not be written.
     Keeping,
+    /// What the node has shown about its settings is kept again, as it could not be kept.
+    Proofs,
     /// Settings that the host has refused are tried again.
     Postponed,
     /// The pod that configures links has to be without what was taken back.
@@ -187,10 +189,10 @@ impl EventLoop {
         let mut polled: Vec<PollFd<'_>> = waiting
             .chain(descriptors.iter().map(|one| PollFd::from_borrowed_fd(*one, PollFlags::IN)))
             .collect();
-        let timeout =
-            Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
         let others = polled.len();
         polled.extend(sources.watch.into_iter().flat_map(Watch::polled));
+        let timeout =
+            Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
         // After an event, the timeout or an error, every source is read without blocking.
         let _ = poll(&mut polled, Some(&timeout));
         let watched = &polled[others..];

@@ -131,6 +131,8 @@ pub enum Done {
     SettingsKept(Outcome),
     /// [`Job::KeepLabels`].
     LabelsKept(Outcome),
+    /// [`Job::KeepProof`]: the proof, and whether DATA has it.
+    ProofKept(Proof, Outcome),
     /// [`Job::KeepAcknowledged`].
     Acknowledged(Outcome),
     /// Of [`Job::ReadSecurity`].
@@ -322,7 +324,10 @@ impl Job {
             Self::KeepSettings(text) => Done::SettingsKept(kept::write(&text)),
             Self::KeepLabels(text) => Done::LabelsKept(registration::kept::keep(&text)),
             Self::CountFailedStarts(failures) => Done::Plain(kept::count(failures)),
-            Self::KeepProof(proof) => Done::Plain(kept::prove(&proof)),
+            Self::KeepProof(proof) => {
+                let outcome = kept::prove(&proof);
+                Done::ProofKept(proof, outcome)
+            }
             Self::KeepAcknowledged => Done::Acknowledged(kept::acknowledge()),
             Self::RequestReset => Done::ResetRequested(reset::request()),
             Self::CountFailedBoot => Done::FailedBootCounted(containerd_reset::count()),

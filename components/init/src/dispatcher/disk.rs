@@ -122,6 +122,7 @@ impl Dispatcher {
             // A DATA that does not take it fails other jobs, whose lines say so.
             Done::SeccompProfilesLinked(Ok(false) | Err(_)) => {}
             Done::SettingsKept(outcome) => self.on_settings_kept(client, outcome),
+            Done::ProofKept(proof, outcome) => self.on_proof_kept(proof, outcome),
             Done::LabelsKept(outcome) => self.on_labels_kept(outcome),
             Done::Acknowledged(outcome) => self.on_acknowledged(client, outcome),
             Done::Plain(outcome) => match (client, outcome) {

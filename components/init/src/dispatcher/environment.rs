@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::{Dispatcher, Program};
 use crate::daemons::containerd;
-use crate::disk_worker::Job;
 use crate::host::environment::{self, Daemon, Step};
 use crate::processes::process::State;
 use crate::uptime::uptime;
@@ -64,7 +63,7 @@ impl Dispatcher {
         };
         self.say_about_settings(lines);
         if let Some(proof) = proof {
-            self.ask(Job::KeepProof(proof));
+            self.keep_proof(proof);
         }
         true
     }

@@ -48,6 +48,7 @@ use crate::host::network_client::NetworkClient;
 use crate::host::node_plugins::NodePlugins;
 use crate::host::settings::Settings;
 use crate::host::settings::keeping::Keeping;
+use crate::host::settings::unkept::Unkept;
 use crate::host::watch::Watch;
 use crate::logind::Logind;
 use crate::processes::Processes;
@@ -116,6 +117,7 @@ pub struct Dispatcher {
     clock: Clock,
     settings: Settings,
     keeping: Keeping,
+    unkept: Unkept,
     /// The address that a person at a console has given.
     console_address: ConsoleAddress,
     /// The watch that reports changes of settings by other programs.
@@ -196,6 +198,7 @@ impl Dispatcher {
             clock: Clock::default(),
             settings: Settings::default(),
             keeping: Keeping::default(),
+            unkept: Unkept::default(),
             console_address: ConsoleAddress::default(),
             watch: None,
             addresses: Addresses::default(),
@@ -320,6 +323,7 @@ impl Dispatcher {
             (Deadline::Mounts, self.settings.mounts_deadline().filter(|_| runs)),
             (Deadline::Try, self.settings.try_deadline()),
             (Deadline::Keeping, self.keeping.deadline().filter(|_| runs)),
+            (Deadline::Proofs, self.unkept.deadline().filter(|_| runs)),
             (Deadline::Postponed, self.settings.postponed_deadline().filter(|_| runs)),
             (Deadline::Network, self.network_due().filter(|_| runs)),
             (Deadline::ConsoleAddress, self.console_address.deadline()),
@@ -401,6 +405,7 @@ impl Dispatcher {
             Deadline::Mounts => self.on_host_changed(),
             Deadline::Try => self.on_try_deadline(now),
             Deadline::Keeping => self.on_keeping_due(now),
+            Deadline::Proofs => self.keep_proofs_again(),
             Deadline::Postponed => self.on_postponed_due(now),
             Deadline::Network => self.on_network_due(now),
             Deadline::ConsoleAddress => self.end_console_address("as nobody kept it in time"),

@@ -173,6 +173,8 @@ impl Dispatcher {
         }
         if let Some(lines) = self.settings.revert_try(uptime())? {
             self.on_taken_back(lines, "on request");
+            // They come first: DATA would have them as unknown to clients otherwise.
+            self.keep_proofs_again();
         }
         Ok(Some(Reply::Done.into()))
     }
@@ -186,6 +188,10 @@ impl Dispatcher {
         self.reply(client, outcome);
     }
 
+            // A client knows what DATA may still not have: the settings in effect.
+            if self.unkept.on_younger_settings() {
+                self.keep_settings_unasked(uptime());
+            }
     pub(super) fn on_try_deadline(&mut self, now: Duration) {
         if let Some(lines) = self.settings.expire_try(now) {
             self.on_taken_back(lines, "as nobody confirmed them in time");
@@ -336,7 +342,7 @@ impl Dispatcher {
         let (lines, proof) = self.settings.on_kubelet_proved();
         self.say_about_settings(lines);
         if let Some(proof) = proof {
-            self.ask(Job::KeepProof(proof));
+            self.keep_proof(proof);
         }
     }
 
@@ -367,7 +373,7 @@ impl Dispatcher {
             let text = "the node is ready with earlier settings, and goes back to them";
             self.say_about_settings([text.to_owned()]);
         }
-        self.ask(Job::KeepProof(proof));
+        self.keep_proof(proof);
     }
 
     /// How long the node has to be ready: so that a slot on trial can still get ready with earlier

@@ -45,7 +45,7 @@ pub struct Fallback {
 }
 
 /// A fact about the settings, to be kept on DATA.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proof {
     /// That no start has failed.
     NoFailure,

@@ -10,6 +10,7 @@ pub mod keeping;
 pub mod kept;
 mod postponed;
 mod tried;
+pub mod unkept;
 mod values;
 
 use std::time::Duration;
