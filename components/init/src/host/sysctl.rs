@@ -32,9 +32,37 @@ pub fn disable_hung_task_panic() -> Outcome {
 /// Sets one, below a folder. The kernel applies `net.….conf.default` to later links only, but its
 /// built-in drivers have found their links before this program runs: those are set here too.
 pub fn set(folder: &Path, key: &str, value: &str) -> Outcome {
-    let path = folder.join(key.replace('.', "/"));
+    set_with_links(folder, key, value, |_| true)
+}
+
+/// The same, later: a link that has another value than the default had keeps it, as one whose file
+/// `is_own`, which has a value of its own.
+pub fn set_with_followers(
+    folder: &Path,
+    key: &str,
+    value: &str,
+    is_own: impl Fn(&Path) -> bool,
+) -> Outcome {
+    let read = |path: &Path| std::fs::read_to_string(path).ok();
+    let default = read(&path_of(folder, key));
+    set_with_links(folder, key, value, |link| !is_own(link) && read(link) == default)
+}
+
+/// The file of a setting below a folder.
+pub fn path_of(folder: &Path, key: &str) -> PathBuf {
+    folder.join(key.replace('.', "/"))
+}
+
+fn set_with_links(
+    folder: &Path,
+    key: &str,
+    value: &str,
+    follows: impl Fn(&Path) -> bool,
+) -> Outcome {
+    let path = path_of(folder, key);
+    let links: Vec<PathBuf> = of_links(&path).into_iter().filter(|link| follows(link)).collect();
     std::fs::write(&path, value).explain(format_args!("set `{key}` to `{value}`"))?;
-    for path in of_links(&path) {
+    for path in links {
         let written = std::fs::write(&path, value);
         // A link, such as that of a pod, may go at any moment.
         if written.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound) {

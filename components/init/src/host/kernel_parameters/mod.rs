@@ -6,7 +6,7 @@ mod huge_pages;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use osbuild_abi::paths::KERNEL_PARAMETERS;
@@ -131,7 +131,10 @@ impl KernelParameters {
         }
         self.next = None;
         let mut lines = Vec::new();
-        for (key, mut held) in std::mem::take(&mut self.held) {
+        let keys: Vec<ParameterKey> = self.held.keys().cloned().collect();
+        for key in keys {
+            // The others stay known: each is a link's own value, for the default of links.
+            let Some(mut held) = self.held.remove(&key) else { continue };
             match self.hold_one(&key, &mut held) {
                 Ok(None) => {}
                 Ok(Some(line)) => lines.push(line),
@@ -177,7 +180,7 @@ impl KernelParameters {
     }
 
     fn path(&self, key: &ParameterKey) -> PathBuf {
-        self.folder.join(key.as_str().replace('.', "/"))
+        sysctl::path_of(&self.folder, key.as_str())
     }
 
     fn read(&self, key: &ParameterKey) -> Outcome<String> {
@@ -194,9 +197,12 @@ impl KernelParameters {
         Ok(())
     }
 
-    /// An empty value is that of an empty list: the kernel takes it only as an empty line.
+    /// An empty value is that of an empty list: the kernel takes it only as an empty line. The
+    /// default of links leaves those alone that have a parameter of their own.
     fn set(&self, key: &ParameterKey, value: &str) -> Outcome {
-        sysctl::set(&self.folder, key.as_str(), if value.is_empty() { "\n" } else { value })
+        let value = if value.is_empty() { "\n" } else { value };
+        let is_own = |link: &Path| self.held.keys().any(|held| self.path(held) == link);
+        sysctl::set_with_followers(&self.folder, key.as_str(), value, is_own)
     }
 }
 

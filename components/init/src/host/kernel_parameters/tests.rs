@@ -200,3 +200,29 @@ fn a_parameter_that_is_gone_has_an_error_and_one_line() {
         assert_eq!(hold(&mut parameters), lines);
     }
 }
+
+#[test]
+fn the_default_of_links_does_not_change_links_with_values_of_their_own() {
+    let (mut parameters, folder) = kernel();
+    let conf = folder.path().join("net/ipv6/conf");
+    for (link, value) in [("default", "0"), ("eth0", "0"), ("eth1", "2"), ("eth2", "1")] {
+        fs::create_dir_all(conf.join(link)).unwrap();
+        fs::write(conf.join(link).join("accept_ra"), value).unwrap();
+    }
+    let links = || {
+        let of = |link| fs::read_to_string(conf.join(link).join("accept_ra")).unwrap();
+        ["default", "eth0", "eth1", "eth2"].map(of)
+    };
+    let key = |link: &str| format!("net.ipv6.conf.{link}.accept_ra");
+    // Another program has set `eth1`, and a parameter sets `eth2`, to what the default has.
+    parameters.apply(Source::Document, &wanted(&key("eth2"), "0"), "*", NOW).unwrap();
+    let default = wanted(&key("default"), "1");
+    parameters.apply(Source::Api, &default, "*", NOW).unwrap();
+    assert_eq!(links(), ["1", "1", "2", "0"]);
+    fs::write(conf.join("default/accept_ra"), "0").unwrap();
+    let lines = parameters.hold(parameters.deadline().unwrap());
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert_eq!(links(), ["1", "1", "2", "0"]);
+    parameters.withdraw(Source::Api, &default.key, NOW).unwrap();
+    assert_eq!(links(), ["0", "0", "2", "0"]);
+}
