@@ -59,7 +59,10 @@ impl Dispatcher {
                 return Ok(None);
             }
             Request::NetworkSet(setting) => self.network().on_set(setting),
-            Request::NetworkFailed { name, reason } => self.network().on_failed(&name, reason),
+            Request::NetworkFailed { name, reason } => {
+                let known = self.network_client.given();
+                self.network().on_failed(&name, reason, known);
+            }
             Request::FormerMtu { link, mtu } => self.network().on_former_mtu(link, mtu)?,
             Request::WireGuard(state) => self.network().on_wireguard(state)?,
             Request::LastSeen => reply = Reply::LastSeen(self.clock.last_seen()),

@@ -127,9 +127,12 @@ impl Dispatcher {
     /// Hands the settings of the network to the client that waits for others than it has.
     pub(super) fn reply_about_network(&mut self) {
         let network = self.settings.network();
-        if let Some(client) = self.network_client.take_waiting(network.revision()) {
+        let revision = network.revision();
+        if let Some(client) = self.network_client.take_waiting(revision) {
             let reply = Reply::Network(network.wanted());
-            self.sockets.reply(client, Ok(reply.into()));
+            if self.sockets.reply(client, Ok(reply.into())) {
+                self.network_client.on_given(revision);
+            }
         }
     }
 
@@ -149,6 +152,7 @@ impl Dispatcher {
 
     pub(super) fn begin_try(&mut self, time: TryTime) -> Result<(), Refusal> {
         self.settings.begin_try(time, uptime())?;
+        self.network_client.on_try(self.settings.network().revision());
         let seconds = time.seconds();
         self.say_about_settings([format!("changes are taken back in {seconds} s if unconfirmed")]);
         Ok(())
@@ -169,12 +173,12 @@ impl Dispatcher {
 
     pub(super) fn revert_try(&mut self, client: ClientId) -> Result<Option<Answer>, Refusal> {
         if self.settings.begin_acknowledging() {
+            // They come first: DATA would have them as unknown to clients otherwise.
+            self.keep_proofs_again();
             return self.ask_for(client, Wants::Disk, Job::KeepAcknowledged).map(|()| None);
         }
         if let Some(lines) = self.settings.revert_try(uptime())? {
             self.on_taken_back(lines, "on request");
-            // They come first: DATA would have them as unknown to clients otherwise.
-            self.keep_proofs_again();
         }
         Ok(Some(Reply::Done.into()))
     }
@@ -184,14 +188,14 @@ impl Dispatcher {
     pub(super) fn on_acknowledged(&mut self, client: Option<ClientId>, outcome: Outcome) {
         if outcome.is_ok() {
             self.settings.on_acknowledged();
-        }
-        self.reply(client, outcome);
-    }
-
             // A client knows what DATA may still not have: the settings in effect.
             if self.unkept.on_younger_settings() {
                 self.keep_settings_unasked(uptime());
             }
+        }
+        self.reply(client, outcome);
+    }
+
     pub(super) fn on_try_deadline(&mut self, now: Duration) {
         if let Some(lines) = self.settings.expire_try(now) {
             self.on_taken_back(lines, "as nobody confirmed them in time");
@@ -491,6 +495,29 @@ pub(super) mod tests {
         net.write_all(b"await-network 2\n").unwrap();
         assert_eq!(ask(node, &mut host, "revert\n"), "ok\n");
         assert_eq!(reply(node, &mut net), "revision 3\nok\n");
+    }
+
+    #[test]
+    fn a_pod_that_was_given_nothing_of_a_try_has_nothing_to_take_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut node, [mut net, mut host]) = node(folder.path());
+        let node = &mut node;
+        for is_given in [false, true] {
+            let revision = node.settings.network().revision();
+            let awaits = format!("await-network {revision}\n");
+            assert!(ask(node, &mut net, "await-network 0\n").ends_with("ok\n"));
+            net.write_all(awaits.as_bytes()).unwrap();
+            node.turn();
+            if !is_given {
+                // It ends before the try, and the kubelet needs a while to start it again.
+                net = UnixStream::connect(folder.path().join("net")).unwrap();
+                net.set_nonblocking(true).unwrap();
+            }
+            assert_eq!(ask(node, &mut host, "try 60\n"), "ok\n");
+            assert_eq!(ask(node, &mut host, "apply address eth0 192.0.2.7 24\n"), "ok\n");
+            assert_eq!(ask(node, &mut host, "revert\n"), "ok\n");
+            assert_eq!(node.network_due().is_some(), is_given);
+        }
     }
 
     /// The pod `time` may set the wall clock by decades while a try is running.

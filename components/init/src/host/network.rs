@@ -31,6 +31,8 @@ struct Held {
     values: Ranked<NetworkSetting>,
     /// The report of the pod, if there is one: the setting that the host has, or the error.
     reported: Option<Result<NetworkSetting, String>>,
+    /// The first revision with the value in effect.
+    since: u64,
 }
 
 impl Network {
@@ -65,6 +67,7 @@ impl Network {
         if held.effective() != before.as_ref() {
             held.reported = None;
             self.changes += 1;
+            held.since = self.revision();
             if let NetworkName::Made(link) = &name {
                 self.wireguard.remove(link);
             }
@@ -117,9 +120,13 @@ impl Network {
         }
     }
 
-    /// Takes note that the host does not have a setting.
-    pub fn on_failed(&mut self, name: &NetworkName, reason: String) {
-        if let Some(held) = self.held.get_mut(name) {
+    /// Takes note that the host does not have a setting. `known` is the newest revision that the
+    /// pod was given. The report names no value: it is outdated, and changes nothing, if the value
+    /// in effect is younger. The pod reports each setting again once it has that.
+    pub fn on_failed(&mut self, name: &NetworkName, reason: String, known: u64) {
+        if let Some(held) = self.held.get_mut(name)
+            && held.since <= known
+        {
             held.reported = Some(Err(reason));
         }
     }
@@ -310,13 +317,20 @@ mod tests {
         network.apply(Source::Api, &setting(API)).unwrap();
         network.on_set(setting(DOCUMENT));
         assert_eq!(observed(&network), (String::new(), String::new()));
-        network.on_failed(&setting(API).name(), "no such link".to_owned());
+        network.on_failed(&setting(API).name(), "no such link".to_owned(), network.revision());
         assert_eq!(observed(&network), (String::new(), "no such link".to_owned()));
         network.on_set(setting(API));
         assert_eq!(observed(&network), ("via 192.0.2.2 on eth0".to_owned(), String::new()));
         network.apply(Source::Api, &setting(DOCUMENT)).unwrap();
         assert_eq!(observed(&network), (String::new(), String::new()));
-        network.on_failed(&setting("link eth0 mtu 1400").name(), "gone".to_owned());
+        let (name, now) = (setting(API).name(), network.revision());
+        network.on_failed(&name, "no such link".to_owned(), now - 1);
+        assert_eq!(observed(&network).1, "", "the pod does not have this value yet");
+        network.apply(Source::Api, &setting("link eth0 mtu 1400")).unwrap();
+        network.on_failed(&name, "no route".to_owned(), now);
+        assert_eq!(network.observe().map(|one| one.error).collect::<Vec<_>>(), ["no route", ""]);
+        network.withdraw(Source::Api, &setting("link eth0 mtu 1400").name());
+        network.on_failed(&setting("link eth0 mtu 1400").name(), "gone".to_owned(), now);
         assert_eq!(network.observe().count(), 1);
     }
 

@@ -16,6 +16,10 @@ pub struct NetworkClient {
     waiting: Option<(ClientId, u64)>,
     /// The revision that the last request named; none before the first one.
     acknowledged: Option<u64>,
+    /// The revision that a client was given last; 0 before the first one.
+    given: u64,
+    /// The revision before the last try; 0 before the first one.
+    before_try: u64,
     /// The revision without what was taken back, and until when it has to be acknowledged, since
     /// boot.
     taken_back: Option<(u64, Duration)>,
@@ -35,10 +39,27 @@ impl NetworkClient {
         self.waiting.take_if(|(_, known)| *known != revision).map(|(client, _)| client)
     }
 
-    /// Settings were taken back, and `revision` is without them. Before the first request they were
-    /// not in effect.
+    /// A client was given this revision.
+    pub fn on_given(&mut self, revision: u64) {
+        self.given = revision;
+    }
+
+    /// The newest revision that a client was given; 0 before the first one.
+    pub fn given(&self) -> u64 {
+        self.given
+    }
+
+    /// A try begins with this revision in effect.
+    pub fn on_try(&mut self, revision: u64) {
+        self.before_try = revision;
+    }
+
+    /// What was tried is taken back, and `revision` is without it. It was not in effect if no
+    /// client was given a revision of the try.
     pub fn on_taken_back(&mut self, revision: u64, now: Duration) {
-        self.taken_back = self.is_behind(revision).then(|| (revision, now + ACKNOWLEDGE_TIME));
+        if self.given > self.before_try && self.is_behind(revision) {
+            self.taken_back = Some((revision, now + ACKNOWLEDGE_TIME));
+        }
     }
 
     /// Whether the host may not have what `revision` asks for: the client has something else in
@@ -65,10 +86,19 @@ mod tests {
     const AT: Duration = Duration::from_secs(100);
     const LATE: Duration = Duration::from_secs(110);
 
+    /// A client that has settings of a try in effect: those of revision 2.
+    fn trying() -> NetworkClient {
+        let mut network = NetworkClient::default();
+        network.on_waits(ClientId::default(), 1);
+        network.on_try(1);
+        network.on_given(2);
+        network.on_waits(ClientId::default(), 2);
+        network
+    }
+
     #[test]
     fn a_client_that_does_not_acknowledge_what_was_taken_back_is_late() {
-        let mut network = NetworkClient::default();
-        network.on_waits(ClientId::default(), 2);
+        let mut network = trying();
         network.on_taken_back(3, AT);
         assert_eq!(network.deadline(), Some(LATE));
         assert!(!network.is_late(AT + Duration::from_secs(9)) && network.is_late(LATE));
@@ -81,8 +111,7 @@ mod tests {
 
     #[test]
     fn a_client_that_has_acknowledged_it_is_not_late_with_later_changes() {
-        let mut network = NetworkClient::default();
-        network.on_waits(ClientId::default(), 2);
+        let mut network = trying();
         network.on_taken_back(3, AT);
         network.on_waits(ClientId::default(), 3);
         // The client does not have the next settings yet.
@@ -92,8 +121,7 @@ mod tests {
 
     #[test]
     fn a_client_that_has_later_settings_is_without_what_was_taken_back() {
-        let mut network = NetworkClient::default();
-        network.on_waits(ClientId::default(), 2);
+        let mut network = trying();
         network.on_taken_back(3, AT);
         network.on_waits(ClientId::default(), 5);
         assert_eq!(network.deadline(), None);
@@ -104,8 +132,13 @@ mod tests {
         let mut network = NetworkClient::default();
         network.on_taken_back(3, AT);
         assert_eq!(network.deadline(), None);
+        let mut network = trying();
         network.on_waits(ClientId::default(), 3);
         network.on_taken_back(3, AT);
+        assert_eq!(network.deadline(), None);
+        // The next try ends before the client, which is gone, was given anything of it.
+        network.on_try(3);
+        network.on_taken_back(5, AT);
         assert_eq!(network.deadline(), None);
     }
 
