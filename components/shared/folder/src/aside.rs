@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{
     AtFlags, IFlags, Mode, OFlags, ioctl_getflags, ioctl_setflags, mkdirat, unlinkat,
@@ -57,6 +57,10 @@ pub fn moved() -> Vec<String> {
 /// the last one takes time in proportion to the number of entries. A folder that this process has
 /// opened twice has one order.
 static NEXT: Mutex<BTreeMap<PathBuf, u64>> = Mutex::new(BTreeMap::new());
+
+fn numbers() -> MutexGuard<'static, BTreeMap<PathBuf, u64>> {
+    NEXT.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The folder, and its subfolder of entries to be removed.
 #[derive(Debug)]
@@ -159,29 +163,37 @@ impl Numbered {
         let text = name.to_string_lossy();
         let mut ends = (0..=text.len().min(MAX_NAME)).rev();
         let end = ends.find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-        let mut next = NEXT.lock().unwrap_or_else(PoisonError::into_inner);
-        let first = match next.remove(&self.path) {
-            Some(first) => first,
-            None => self.after_last()?,
-        };
-        let mut outcome = Err(Errno::EXIST);
-        for number in first..first.saturating_add(MAX_TRIES) {
-            let new = format!("{number}-{}", &text[..end]);
-            outcome = move_new(from, name, &self.folder, &new);
+        for _ in 0..MAX_TRIES {
+            let new = format!("{}-{}", self.next()?, &text[..end]);
+            let mut outcome = move_new(from, name, &self.folder, &new);
             if outcome == Err(Errno::PERM) {
                 unlock();
                 outcome = move_new(from, name, &self.folder, &new);
             }
             match outcome {
-                Ok(()) => {
-                    next.insert(self.path.clone(), number.saturating_add(1));
-                    return Ok(new);
-                }
+                Ok(()) => return Ok(new),
                 Err(Errno::EXIST) => {}
-                Err(_) => break,
+                Err(error) => return Err(error.into()),
             }
         }
-        outcome.map(|()| String::new()).map_err(io::Error::from)
+        // Another process has taken many numbers: the next call looks for the last one again.
+        numbers().remove(&self.path);
+        Err(Errno::EXIST.into())
+    }
+
+    /// The next number, which no other caller gets.
+    fn next(&self) -> io::Result<u64> {
+        let take = |next: &mut u64| {
+            let number = *next;
+            *next = number.saturating_add(1);
+            number
+        };
+        if let Some(next) = numbers().get_mut(&self.path) {
+            return Ok(take(next));
+        }
+        // Nothing is locked during the look: a disk that hangs must not hold up other folders.
+        let first = self.after_last()?;
+        Ok(take(numbers().entry(self.path.clone()).or_insert(first)))
     }
 
     /// The number after the last one.
@@ -238,5 +250,42 @@ fn remove_all(folder: &OwnedFd, name: &str) -> io::Result<()> {
     match unlinkat(folder, name, AtFlags::empty()) {
         Err(Errno::ISDIR | Errno::PERM) => fs::remove_dir_all(magic_path(folder).join(name)),
         removed => Ok(removed?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    #[test]
+    fn a_move_that_hangs_does_not_hold_up_one_to_another_folder() {
+        let places = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let [hangs, other] = places.each_ref().map(|place| {
+            let path = place.path().canonicalize().unwrap();
+            fs::write(path.join("file"), "").unwrap();
+            let folder = OwnedFd::from(fs::File::open(&path).unwrap());
+            let aside = Aside::open(&folder, &path, "aside").unwrap();
+            (folder, aside)
+        });
+        let file = fs::File::open(places[0].path().join("file")).unwrap();
+        ioctl_setflags(&file, IFlags::IMMUTABLE).expect("these tests require uid 0");
+        let (ended, ends) = channel();
+        let mut other = Some(other);
+        let moves_other = std::cell::RefCell::new(move || {
+            let (folder, aside) = other.take().unwrap();
+            let ended = ended.clone();
+            std::thread::spawn(move || {
+                ended.send(aside.discard(&folder, OsStr::new("file"), || {})).unwrap();
+            });
+            ends.recv_timeout(Duration::from_secs(10)).expect("it waits for the first").unwrap();
+        });
+        // The first move is under way as long as this runs.
+        let meanwhile = || {
+            moves_other.borrow_mut()();
+            unlock(&file);
+        };
+        hangs.1.discard(&hangs.0, OsStr::new("file"), meanwhile).unwrap();
     }
 }
