@@ -165,8 +165,17 @@ impl Dispatcher {
             }
             None => Reply::Volume(None).into(),
         });
-        if let Some(client) = client {
-            self.sockets.reply(client, outcome);
+        self.answer(client, outcome);
+    }
+
+    /// Replies to a client, if it still waits, perhaps with a descriptor.
+    pub(super) fn answer(&mut self, client: Option<ClientId>, outcome: Result<Answer, Refusal>) {
+        match (client, outcome) {
+            (Some(client), outcome) => drop(self.sockets.reply(client, outcome)),
+            (None, Ok(Answer { descriptor: Some(descriptor), .. })) => {
+                self.sockets.close(descriptor);
+            }
+            (None, _) => {}
         }
     }
 
@@ -232,6 +241,7 @@ mod tests {
 
     use crate::console::Console;
     use crate::disk_worker::MAX_JOB_TIME;
+    use std::time::Instant;
     use crate::disk_worker::waiting::STATUS_TIMEOUT;
     use crate::event_loop::{Deadline, Event, Sources};
     use crate::facts::Facts;
@@ -241,6 +251,8 @@ mod tests {
 
     /// A node that runs, with two sockets and a watchdog in `folder`. Its disk does not answer
     /// before something is sent.
+    use crate::slot::boot_source::OpenedSlot;
+    use crate::sockets::closer::tests::{SOON, lingering};
     fn node(folder: &Path) -> (Dispatcher, Sender<()>) {
         let (answers, disk) = channel();
         let run = move |_| {
@@ -404,3 +416,17 @@ mod tests {
         assert!(node.ask(Job::KeepClock).is_some(), "`init` itself may still ask");
     }
 }
+    fn a_disk_for_which_no_client_waits_any_more_is_closed_without_blocking() {
+        let place = tempfile::tempdir().unwrap();
+        let (mut node, _answers) = node(place.path());
+        let since = Instant::now();
+        let (partition, _peer) = lingering();
+        let opened = OpenedSlot { name: "SLOT-B", partition, length: 1 };
+        node.on_slot_opened(None, Ok(opened));
+        let (descriptor, _peer) = lingering();
+        let device = osbuild_protocol::BlockDevice::parse("vdb").unwrap();
+        node.on_volume_opened(None, Ok(Some(OpenedVolume { device, descriptor })));
+        assert!(since.elapsed() < SOON);
+    }
+
+    #[test]

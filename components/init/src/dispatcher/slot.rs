@@ -141,9 +141,7 @@ impl Dispatcher {
             self.console.say(NAME, format_args!("{name} is opened for an update"));
             Answer { reply: Reply::Slot { length }, descriptor: Some(partition) }
         });
-        if let Some(client) = client {
-            self.sockets.reply(client, outcome);
-        }
+        self.answer(client, outcome);
     }
 
     /// Begins a part of an update: finds its partition. The client waits.

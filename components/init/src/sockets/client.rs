@@ -1,7 +1,7 @@
 //! One client of a socket: its connection, the start of its next line, and whether it waits.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use osbuild_protocol::{MAX_LINE, Refusal, Request, Socket, fd_passing};
@@ -114,9 +114,9 @@ impl Client {
     ///
     /// # Errors
     /// The client does not take all of it at once.
-    pub fn send(&mut self, text: &str, descriptor: Option<OwnedFd>) -> io::Result<()> {
+    pub fn send(&mut self, text: &str, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
         self.waits = false;
-        fd_passing::send(&self.stream, text, descriptor.as_ref().map(AsFd::as_fd))
+        fd_passing::send(&self.stream, text, descriptor)
     }
 }
 

@@ -121,17 +121,29 @@ impl Sockets {
     /// Replies to a client, and reads it from now on. A reply is short: a client that does not take
     /// it at once is closed. Returns whether the client was still there.
     pub fn reply(&mut self, client: ClientId, outcome: Result<Answer, Refusal>) -> bool {
-        let place = self.clients.iter().position(|other| other.id == client);
-        let Some(at) = place else { return false };
-        let client = &mut self.clients[at];
-        let sent = match outcome {
-            Ok(Answer { reply, descriptor }) => client.send(&reply.encode(), descriptor),
-            Err(refusal) => client.send(&refusal.encode(), None),
+        let (text, descriptor) = match outcome {
+            Ok(Answer { reply, descriptor }) => (reply.encode(), descriptor),
+            Err(refusal) => (refusal.encode(), None),
         };
-        if sent.is_err() {
-            self.closer.close([self.clients.remove(at).into()]);
+        let place = self.clients.iter().position(|other| other.id == client);
+        let is_sent = place.is_some_and(|at| {
+            let given = descriptor.as_ref().map(AsFd::as_fd);
+            let sent = self.clients[at].send(&text, given);
+            if sent.is_err() {
+                self.closer.close([self.clients.remove(at).into()]);
+            }
+            sent.is_ok()
+        });
+        if let Some(descriptor) = descriptor {
+            self.close(descriptor);
         }
-        sent.is_ok()
+        is_sent
+    }
+
+    /// Closes the descriptor of a reply that no client gets, or has got. If it is that of a disk
+    /// and the last one, the kernel writes to the disk first.
+    pub fn close(&self, descriptor: OwnedFd) {
+        self.closer.close([descriptor]);
     }
 
     /// Whether a client is still connected.
@@ -467,6 +479,23 @@ mod tests {
         let since = Instant::now();
         sockets.poll();
         assert_eq!(sockets.clients.len(), MAX_CLIENTS);
+        assert!(since.elapsed() < SOON);
+    }
+
+    #[test]
+    fn a_descriptor_of_a_reply_whose_close_hangs_does_not_hold_up_the_reply() {
+        let (mut sockets, folder) = listening();
+        let mut client = connect_to(&folder, Socket::Update);
+        client.write_all(b"await-check\n").unwrap();
+        let waiting = sockets.poll().remove(0).client;
+        drop(client);
+        let since = Instant::now();
+        // The first reply fails, and for the second there is no client.
+        for _ in 0..2 {
+            let (file, _peer) = lingering();
+            let reply = Answer { reply: Reply::Slot { length: 1 }, descriptor: Some(file) };
+            assert!(!sockets.reply(waiting, Ok(reply)));
+        }
         assert!(since.elapsed() < SOON);
     }
 
