@@ -65,10 +65,7 @@ pub fn from_disk(lines: &mut Vec<String>, booted: Option<Uuid>) -> Outcome<Disk>
         Ok(grown) => lines.extend(grown),
         Err(failure) => lines.push(failure.to_string()),
     }
-    match reserve::apply(&partition.device(), mount) {
-        Ok(reserved) => lines.extend(reserved),
-        Err(failure) => lines.push(failure.to_string()),
-    }
+    reserve::apply(lines, &partition.device(), mount)?;
     if let Err(failure) = identity::of_file_system() {
         lines.push(failure.to_string());
     }

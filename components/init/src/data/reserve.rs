@@ -42,27 +42,57 @@ pub fn join_group() -> Outcome {
 }
 
 /// Gives the mounted file system of DATA on `device` the reserve that this node needs. `mount`
-/// mounts it again after a change. Returns a line for the console if the reserve has changed.
-pub fn apply(device: &Path, mount: impl Fn() -> Outcome) -> Outcome<Option<String>> {
+/// mounts it again after a change. Adds `lines` for the console: that the reserve has changed, or
+/// why it cannot be.
+///
+/// # Errors
+/// DATA was unmounted for the change, and cannot be mounted again.
+pub fn apply(lines: &mut Vec<String>, device: &Path, mount: impl FnOnce() -> Outcome) -> Outcome {
     let cannot = format!("change the reserve of {}", device.display());
-    let mut file = File::options().read(true).write(true).open(device).explain(&cannot)?;
+    let line = match needed(device, &cannot) {
+        Ok(None) => return Ok(()),
+        Ok(Some((file, blocks, size))) => {
+            let unmount = || unmount(DATA, UnmountFlags::empty()).explain(&cannot);
+            let changed = while_unmounted(unmount, || change(file, blocks, &cannot), mount)?;
+            let mib = (u64::from(blocks) * size) >> 20;
+            changed.map(|()| format!("{mib} MiB are reserved for the node's own programs"))
+        }
+        Err(failure) => Err(failure),
+    };
+    lines.push(line.unwrap_or_else(|failure| failure.to_string()));
+    Ok(())
+}
+
+/// The device, the blocks to reserve, and their size, if that is another reserve than there is.
+fn needed(device: &Path, cannot: &str) -> Outcome<Option<(File, u32, u64)>> {
+    let mut file = File::options().read(true).write(true).open(device).explain(cannot)?;
     let found = statvfs(DATA).explain(format_args!("ask for the size of {DATA}"))?;
     let blocks = blocks(own_images()?, found.f_blocks, found.f_frsize);
-    if ext4::reserve(&mut file, blocks).explain(&cannot)?.is_none() {
-        return Ok(None);
+    let write = ext4::reserve(&mut file, blocks).explain(cannot)?;
+    Ok(write.map(|_| (file, blocks, found.f_frsize)))
+}
+
+/// Changes the superblock. Linux has written it once more when it was unmounted.
+fn change(mut file: File, blocks: u32, cannot: &str) -> Outcome {
+    let Some(write) = ext4::reserve(&mut file, blocks).explain(cannot)? else { return Ok(()) };
+    file.write_all_at(&write.bytes, write.offset).and_then(|()| file.sync_all()).explain(cannot)
+}
+
+/// Carries out a change while nothing is mounted, and returns its outcome.
+///
+/// # Errors
+/// Nothing is mounted afterwards.
+fn while_unmounted(
+    unmount: impl FnOnce() -> Outcome,
+    change: impl FnOnce() -> Outcome,
+    mount: impl FnOnce() -> Outcome,
+) -> Outcome<Outcome> {
+    if let Err(failure) = unmount() {
+        return Ok(Err(failure));
     }
-    unmount(DATA, UnmountFlags::empty()).explain(&cannot)?;
-    // Linux has written the superblock once more.
-    let changed = ext4::reserve(&mut file, blocks).explain(&cannot).and_then(|write| {
-        let Some(write) = write else { return Ok(()) };
-        file.write_all_at(&write.bytes, write.offset)
-            .and_then(|()| file.sync_all())
-            .explain(&cannot)
-    });
+    let changed = change();
     mount()?;
-    changed?;
-    let mib = (u64::from(blocks) * found.f_frsize) >> 20;
-    Ok(Some(format!("{mib} MiB are reserved for the node's own programs")))
+    Ok(changed)
 }
 
 /// The reserve in blocks, for a node with images of so many bytes.
@@ -85,6 +115,23 @@ fn own_images() -> Outcome<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use osbuild_failure::Failure;
+
+    #[test]
+    fn only_a_data_that_is_not_mounted_again_fails_the_boot() {
+        let failure = |reason: &str| Err(Failure::new(reason));
+        let fails = |unmounts, changes, mounts| {
+            let outcome = while_unmounted(|| unmounts, || changes, || mounts);
+            outcome.map(|changed| changed.map_err(|failure| failure.to_string()))
+        };
+        assert_eq!(fails(Ok(()), Ok(()), Ok(())), Ok(Ok(())));
+        // It is still mounted then.
+        assert_eq!(fails(failure("busy"), Ok(()), failure("is")), Ok(Err("busy".to_owned())));
+        assert_eq!(fails(Ok(()), failure("write"), Ok(())), Ok(Err("write".to_owned())));
+        for changes in [Ok(()), failure("write")] {
+            assert_eq!(fails(Ok(()), changes, failure("mount")), Err(Failure::new("mount")));
+        }
+    }
 
     #[test]
     fn the_mount_options_name_the_group() {
