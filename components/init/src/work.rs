@@ -58,8 +58,10 @@ mod tests {
     }
 
     #[test]
-    fn work_that_panics_ends_with_a_failure() {
-        let work = Work::start(|| panic!("on purpose"));
+    fn work_without_a_thread_ends_with_a_failure() {
+        // As when no thread can be started. A panic of the work ends PID 1.
+        let work = Work { outcome: channel().1 };
+        assert!(matches!(work.outcome(), Some(Err(_))));
         assert!(matches!(work.wait(Duration::from_secs(10)), Some(Err(_))));
     }
 }

@@ -13,12 +13,17 @@ const MAX_LENGTH: u64 = 100;
 
 /// Makes the file on DATA unless a whole one exists.
 pub fn make() -> Outcome {
-    if kept().is_some() {
+    make_in(&data::folder::open()?)
+}
+
+/// The same below another folder than DATA.
+pub(super) fn make_in(folder: &Folder) -> Outcome {
+    if kept_in(folder).is_some() {
         return Ok(());
     }
     let mut bytes = [0u8; 16];
     getrandom(&mut bytes, GetRandomFlags::empty()).explain("ask for random bytes")?;
-    data::folder::open()?
+    folder
         .replace(FILE, text(bytes).as_bytes(), 0o444)
         .explain(format_args!("write {FILE} on DATA"))
 }

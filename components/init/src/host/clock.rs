@@ -137,7 +137,8 @@ pub fn keep() -> Outcome {
     keep_on(&data::folder::open()?).explain(format_args!("write {FILE} on DATA"))
 }
 
-fn keep_on(data: &Folder) -> std::io::Result<()> {
+/// The same below another folder than DATA.
+pub fn keep_on(data: &Folder) -> std::io::Result<()> {
     data.open_or_create(FILE, 0o644)?.set_modified(SystemTime::now())
 }
 
