@@ -132,6 +132,8 @@ pub struct Sources<'a> {
     pub keyboards: &'a mut Keyboards,
     /// Jobs end.
     pub disk: &'a mut DiskWorker,
+    /// Those on any disk end.
+    pub volumes: &'a mut DiskWorker,
     /// Writes fail.
     pub writer: &'a Writer,
     /// Other programs change settings.
@@ -181,7 +183,7 @@ impl EventLoop {
             .chain(sources.logind.descriptors())
             .chain(sources.buttons.descriptors())
             .chain(sources.keyboards.descriptors())
-            .chain([sources.disk.descriptor()])
+            .chain([sources.disk.descriptor(), sources.volumes.descriptor()])
             .collect();
         // A hang-up is reported without being asked for.
         let waiting = sources.sockets.waiting();
@@ -218,6 +220,7 @@ impl EventLoop {
         events.extend(sources.processes.kill_late(now).into_iter().map(Event::Killed));
         events.extend(sources.processes.due(now).into_iter().map(Event::StartDue));
         events.extend(sources.disk.ends(now).into_iter().map(Event::JobEnded));
+        events.extend(sources.volumes.ends(now).into_iter().map(Event::JobEnded));
         events.extend(sources.sockets.poll().into_iter().map(Event::Request));
         events.extend(sources.logind.poll().into_iter().map(Event::Inhibitor));
         let passed = deadlines.iter().filter(|(_, at)| *at <= now);

@@ -216,6 +216,11 @@ pub enum Done {
 }
 
 impl Job {
+    /// Whether it reads disks that the node does not need, which may hang for ever.
+    pub fn reads_any_disk(&self) -> bool {
+        matches!(self, Self::OpenVolume(_))
+    }
+
     /// Its name, for a message about one that does not end.
     pub fn name(&self) -> &'static str {
         match self {

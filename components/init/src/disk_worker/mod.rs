@@ -1,6 +1,9 @@
-//! The one thread of PID 1 that reads and writes disks: partitions, DATA and the variables of the
-//! firmware. The event loop asks it for typed [jobs](Job), which it does one after the other in the
-//! order of the requests, and the end of each is an event of the loop.
+//! The one thread of PID 1 that reads and writes the disk of the node: partitions, DATA and the
+//! variables of the firmware. The event loop asks it for typed [jobs](Job), which it does one after
+//! the other in the order of the requests, and the end of each is an event of the loop.
+//!
+//! **Disks of others.** A second worker looks for volumes with a node document, which may be on any
+//! disk. A job of that one may never end: only further jobs of its kind wait for it.
 //!
 //! **A disk that never answers.** Only this thread waits for it. The loop goes on: it feeds the
 //! watchdogs, restarts daemons, serves requests that need no disk, and refuses a request whose
@@ -22,6 +25,7 @@ pub mod waiting;
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -51,8 +55,10 @@ pub struct DiskWorker {
     left: VecDeque<Left>,
     /// Since when the first one is under way, since boot.
     since: Duration,
-    last: u64,
 }
+
+/// The number of the last job of any worker.
+static LAST: AtomicU64 = AtomicU64::new(0);
 
 /// Identifies a job until the node ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +107,7 @@ impl DiskWorker {
             .spawn(work)
             .explain("start the thread that reads and writes disks")?;
         let (left, since) = (VecDeque::new(), Duration::ZERO);
-        Ok(DiskWorker { jobs: Some(jobs), ends, wake, left, since, last: 0 })
+        Ok(DiskWorker { jobs: Some(jobs), ends, wake, left, since })
     }
 
     /// Asks for a job of `init` itself, after all earlier ones. `now` is the time since boot.
@@ -110,8 +116,8 @@ impl DiskWorker {
             return Err(Failure::new(format!("{MAX_JOBS} jobs wait for the disk")));
         }
         let jobs = self.jobs.as_ref().ok_or_else(|| Failure::new("the node ends"))?;
-        self.last += 1;
-        let (id, name, subject) = (JobId(self.last), job.name(), job.subject());
+        let id = JobId(LAST.fetch_add(1, Ordering::Relaxed) + 1);
+        let (name, subject) = (job.name(), job.subject());
         jobs.send((id, job)).explain("ask for a job")?;
         if self.left.is_empty() {
             self.since = now;

@@ -11,7 +11,7 @@ use crate::boot::CONTAINERD_RESET;
 use crate::data::volumes::OpenedVolume;
 use crate::disk_worker::phase_job::PhaseJob;
 use crate::disk_worker::waiting::{Waiter, Wants};
-use crate::disk_worker::{Done, Ended, Job, JobId, MAX_REQUESTED};
+use crate::disk_worker::{DiskWorker, Done, Ended, Job, JobId, MAX_REQUESTED};
 use crate::sequence::OnFailure;
 use crate::sockets::{Answer, ClientId};
 use crate::uptime::uptime;
@@ -34,20 +34,17 @@ impl Dispatcher {
         wants: Wants,
         job: Job,
     ) -> Result<(), Refusal> {
-        self.may_ask()?;
+        let worker = if job.reads_any_disk() { &mut self.volumes } else { &mut self.disk };
+        may_ask(worker)?;
         let now = uptime();
-        let id = self.disk.ask(job, now)?;
+        let id = worker.ask(job, now)?;
         self.waiting.add(client, id, wants, now);
         Ok(())
     }
 
     /// Refuses jobs of clients while too many are left.
     pub(super) fn may_ask(&self) -> Result<(), Refusal> {
-        if self.disk.left() < MAX_REQUESTED {
-            return Ok(());
-        }
-        let reason = format!("{MAX_REQUESTED} jobs wait for the disk");
-        Err(Refusal::new(RefusalCode::Busy, reason))
+        may_ask(&self.disk)
     }
 
     /// Asks how much room DATA has, and whether the link to the seccomp profiles is there: nothing
@@ -227,6 +224,14 @@ impl Dispatcher {
     }
 }
 
+fn may_ask(worker: &DiskWorker) -> Result<(), Refusal> {
+    if worker.left() < MAX_REQUESTED {
+        return Ok(());
+    }
+    let reason = format!("{MAX_REQUESTED} jobs wait for the disk");
+    Err(Refusal::new(RefusalCode::Busy, reason))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::Stage;
@@ -236,23 +241,23 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::path::Path;
     use std::sync::mpsc::{Sender, channel};
+    use std::time::Instant;
 
     use osbuild_protocol::Socket;
 
     use crate::console::Console;
     use crate::disk_worker::MAX_JOB_TIME;
-    use std::time::Instant;
     use crate::disk_worker::waiting::STATUS_TIMEOUT;
     use crate::event_loop::{Deadline, Event, Sources};
     use crate::facts::Facts;
     use crate::hardware::watchdog::Watchdog;
+    use crate::slot::boot_source::OpenedSlot;
+    use crate::sockets::closer::tests::{SOON, lingering};
 
     const INTERVAL: Duration = Duration::from_millis(5);
 
     /// A node that runs, with two sockets and a watchdog in `folder`. Its disk does not answer
     /// before something is sent.
-    use crate::slot::boot_source::OpenedSlot;
-    use crate::sockets::closer::tests::{SOON, lingering};
     fn node(folder: &Path) -> (Dispatcher, Sender<()>) {
         let (answers, disk) = channel();
         let run = move |_| {
@@ -263,6 +268,7 @@ mod tests {
         node.stage = Stage::Runs;
         node.sockets.listen(Socket::Admin, &folder.join("admin")).unwrap();
         node.sockets.listen(Socket::Time, &folder.join("time")).unwrap();
+        node.sockets.listen(Socket::Bootstrap, &folder.join("bootstrap")).unwrap();
         node.watchdog = Watchdog::on(File::create(folder.join("watchdog")).unwrap(), INTERVAL);
         (node, answers)
     }
@@ -277,6 +283,7 @@ mod tests {
             buttons: &mut node.buttons,
             keyboards: &mut node.keyboards,
             disk: &mut node.disk,
+            volumes: &mut node.volumes,
             writer: &node.writer,
             watch: None,
         };
@@ -327,6 +334,40 @@ mod tests {
         assert!(fed() > before + 2 && node.waiting.deadline().is_some());
         answers.send(()).unwrap();
         while node.disk.left() > 0 {
+            turn(&mut node);
+        }
+        assert_eq!(reply(&mut waits), ["ok\n"]);
+    }
+
+    #[test]
+    fn a_disk_of_others_that_hangs_holds_up_neither_the_disk_of_the_node_nor_its_shutdown() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path();
+        let (mut node, answers) = node(folder);
+        let (opens, volume) = channel::<()>();
+        node.volumes = DiskWorker::start(move |_| {
+            let _ = volume.recv();
+            Done::VolumeOpened(Ok(None))
+        })
+        .unwrap();
+        let mut waits = connect(folder, "bootstrap", "volume\n");
+        while node.volumes.left() == 0 {
+            turn(&mut node);
+        }
+        answers.send(()).unwrap();
+        let mut served = connect(folder, "admin", "restart kubelet\n");
+        while node.disk.left() == 0 {
+            turn(&mut node);
+        }
+        while node.disk.left() > 0 {
+            turn(&mut node);
+        }
+        assert_eq!(reply(&mut served), ["ok\n"]);
+        assert!(node.deadlines().iter().all(|(deadline, _)| *deadline != Deadline::Disk));
+        node.disk.close();
+        assert!(node.disk.has_ended(uptime()));
+        opens.send(()).unwrap();
+        while node.volumes.left() > 0 {
             turn(&mut node);
         }
         assert_eq!(reply(&mut waits), ["ok\n"]);
@@ -394,6 +435,20 @@ mod tests {
     }
 
     #[test]
+    fn a_disk_for_which_no_client_waits_any_more_is_closed_without_blocking() {
+        let place = tempfile::tempdir().unwrap();
+        let (mut node, _answers) = node(place.path());
+        let since = Instant::now();
+        let (partition, _peer) = lingering();
+        let opened = OpenedSlot { name: "SLOT-B", partition, length: 1 };
+        node.on_slot_opened(None, Ok(opened));
+        let (descriptor, _peer) = lingering();
+        let device = osbuild_protocol::BlockDevice::parse("vdb").unwrap();
+        node.on_volume_opened(None, Ok(Some(OpenedVolume { device, descriptor })));
+        assert!(since.elapsed() < SOON);
+    }
+
+    #[test]
     fn a_failed_node_ends_as_a_person_has_asked() {
         let place = tempfile::tempdir().unwrap();
         let (mut node, _answers) = node(place.path());
@@ -416,17 +471,3 @@ mod tests {
         assert!(node.ask(Job::KeepClock).is_some(), "`init` itself may still ask");
     }
 }
-    fn a_disk_for_which_no_client_waits_any_more_is_closed_without_blocking() {
-        let place = tempfile::tempdir().unwrap();
-        let (mut node, _answers) = node(place.path());
-        let since = Instant::now();
-        let (partition, _peer) = lingering();
-        let opened = OpenedSlot { name: "SLOT-B", partition, length: 1 };
-        node.on_slot_opened(None, Ok(opened));
-        let (descriptor, _peer) = lingering();
-        let device = osbuild_protocol::BlockDevice::parse("vdb").unwrap();
-        node.on_volume_opened(None, Ok(Some(OpenedVolume { device, descriptor })));
-        assert!(since.elapsed() < SOON);
-    }
-
-    #[test]

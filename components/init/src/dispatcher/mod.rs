@@ -107,6 +107,8 @@ pub struct Dispatcher {
     keyboards: Keyboards,
     watchdog: Watchdog,
     disk: DiskWorker,
+    /// The worker that reads disks which the node does not need.
+    volumes: DiskWorker,
     /// The clients that wait for a job of the disk worker.
     waiting: Waiting,
     /// The job of the disk worker with which the phase of the boot ends.
@@ -176,6 +178,7 @@ impl Dispatcher {
         // This comes first, see there.
         let events = EventLoop::new()?;
         let closer = Closer::default();
+        let source = Arc::clone(&facts.boot_source);
         Ok(Dispatcher {
             stage: Stage::Boots(Sequence::new(&BOOT)),
             end: None,
@@ -191,6 +194,7 @@ impl Dispatcher {
             keyboards: Keyboards::default(),
             watchdog: Watchdog::default(),
             disk: DiskWorker::start(run)?,
+            volumes: DiskWorker::start(move |job| job.run(&source))?,
             waiting: Waiting::default(),
             phase_job: PhaseJob::default(),
             writer: Writer::start()?,
@@ -248,6 +252,7 @@ impl Dispatcher {
             buttons: &mut self.buttons,
             keyboards: &mut self.keyboards,
             disk: &mut self.disk,
+            volumes: &mut self.volumes,
             writer: &self.writer,
             watch: self.watch.as_ref(),
         };

@@ -57,6 +57,8 @@ impl Machine<Step> for Dispatcher {
                     self.ask(Job::KeepClock);
                 }
                 self.disk.close();
+                // Nothing waits for this one: it writes nothing, and may never end.
+                self.volumes.close();
                 Ok(())
             }
             Step::CloseLogs => {
