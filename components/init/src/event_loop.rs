@@ -98,7 +98,7 @@ pub enum Deadline {
     Try,
     /// The settings are written again, as they could not be written.
     Keeping,
-    /// What the node has shown about its settings is kept again, as it could not be kept.
+    /// Proofs about the settings are kept again, as they could not be kept.
     Proofs,
     /// Settings that the host has refused are tried again.
     Postponed,

@@ -3,7 +3,9 @@
 use osbuild_abi::console::ADDRESS;
 use osbuild_abi::osd;
 use osbuild_failure::Outcome;
-use osbuild_protocol::{Fingerprint, Refusal, RefusalCode, Reply, ReportText, Request, Single};
+use osbuild_protocol::{
+    Fingerprint, NetworkName, Refusal, RefusalCode, Reply, ReportText, Request, Single,
+};
 use osbuild_ranks::Source;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -59,10 +61,7 @@ impl Dispatcher {
                 return Ok(None);
             }
             Request::NetworkSet(setting) => self.network().on_set(setting),
-            Request::NetworkFailed { name, reason } => {
-                let known = self.network_client.given();
-                self.network().on_failed(&name, reason, known);
-            }
+            Request::NetworkFailed { name, reason } => self.on_network_failed(&name, reason),
             Request::FormerMtu { link, mtu } => self.network().on_former_mtu(link, mtu)?,
             Request::WireGuard(state) => self.network().on_wireguard(state)?,
             Request::LastSeen => reply = Reply::LastSeen(self.clock.last_seen()),
@@ -110,6 +109,11 @@ impl Dispatcher {
             Request::PowerOff => self.request_end(End::PowerOff),
         }
         Ok(Some(reply.into()))
+    }
+
+    fn on_network_failed(&mut self, name: &NetworkName, reason: String) {
+        let known = self.network_client.given();
+        self.network().on_failed(name, reason, known);
     }
 
     /// The settings of the network, for reports about them.

@@ -54,8 +54,8 @@ impl NetworkClient {
         self.before_try = revision;
     }
 
-    /// What was tried is taken back, and `revision` is without it. It was not in effect if no
-    /// client was given a revision of the try.
+    /// The settings of a try are taken back, and `revision` is without them. They were not in
+    /// effect if no client was given a revision of the try.
     pub fn on_taken_back(&mut self, revision: u64, now: Duration) {
         if self.given > self.before_try && self.is_behind(revision) {
             self.taken_back = Some((revision, now + ACKNOWLEDGE_TIME));

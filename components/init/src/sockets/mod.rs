@@ -163,7 +163,7 @@ impl Sockets {
                 let same = self.clients.iter().filter(|client| is_same(client)).count();
                 let has_unread = || self.clients.iter().any(|one| !one.waits() && is_gone(one));
                 if same >= MAX_CLIENTS && has_unread() {
-                    // What it has sent is read in this turn, and it leaves its place by the next.
+                    // Its last request is read in this turn, and it leaves its place by the next.
                     break;
                 }
                 let Ok((stream, _)) = listener.accept() else { break };

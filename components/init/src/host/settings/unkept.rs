@@ -1,4 +1,4 @@
-//! What the node has shown about its settings, and the disk did not take. It is pure.
+//! Proofs about the settings that the disk did not take. It is pure.
 
 use std::time::Duration;
 
