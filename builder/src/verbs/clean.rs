@@ -95,7 +95,7 @@ fn remove_damaged(session: &Session) -> Result<()> {
     for entry in &damaged {
         session
             .report
-            .note(format!("moved away the damaged `{entry}`: it will be made again when needed"));
+            .note(format!("removed the damaged `{entry}`: it will be made again when needed"));
     }
     if session.common.json {
         session.report.data(json!({ "damaged": damaged }).to_string());

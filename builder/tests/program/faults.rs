@@ -82,7 +82,7 @@ pub fn options() -> Options {
         public: false,
         deprecate: Some(Date { year: 2999, month: 1, day: 1 }),
         prune: Some(2),
-        today: Date { year: 2026, month: 11, day: 22 },
+        today: Date { year: 2026, month: 11, day: 23 },
     }
 }
 

@@ -4,8 +4,10 @@ use crate::builds::done;
 use crate::cloud::Cloud;
 use crate::publish::{REGION, project, publish, publish_as, result};
 use crate::scratch::RECIPE;
+use osbuild::plan::Date;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 #[test]
 fn the_same_image_is_the_same_ami_and_prune_keeps_the_newest() {
@@ -25,8 +27,11 @@ fn the_same_image_is_the_same_ami_and_prune_keeps_the_newest() {
         done(&scratch.osbuild(&["keys", "new", keys]));
         others.push(result(&publish_as(keys, &scratch, &[])));
     }
-    // Only an orphan of an earlier day is removed: one of today may be in use, and other recipes'
-    // are not ours.
+    // Only an orphan of before yesterday is removed: a younger one may be in use, and other
+    // recipes' are not ours.
+    let yesterday = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() - 86_400;
+    let yesterday = Date::from_unix(yesterday).to_string();
+    cloud.state.lock().unwrap().orphan("snap-yesterday", &yesterday, RECIPE);
     cloud.state.lock().unwrap().orphan("snap-old", "2020-01-01", RECIPE);
     cloud.state.lock().unwrap().orphan("snap-today", "2999-01-01", RECIPE);
     cloud.state.lock().unwrap().orphan("snap-other", "2020-01-01", "another");
@@ -37,11 +42,11 @@ fn the_same_image_is_the_same_ami_and_prune_keeps_the_newest() {
         left,
         others.iter().map(|other| other["images"][REGION].as_str().unwrap()).collect()
     );
-    let used = state
-        .images
-        .values()
-        .map(|image| image.snapshot.as_str())
-        .chain(["snap-today", "snap-other"]);
+    let used = state.images.values().map(|image| image.snapshot.as_str()).chain([
+        "snap-today",
+        "snap-yesterday",
+        "snap-other",
+    ]);
     assert_eq!(
         state.snapshots.keys().map(|(_, id)| id.as_str()).collect::<BTreeSet<_>>(),
         used.collect()

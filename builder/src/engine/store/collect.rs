@@ -208,8 +208,8 @@ impl Store {
         Ok(())
     }
 
-    /// Checks every stored byte, moves damaged entries away, and returns their paths. `doing` gets
-    /// the name of each entry.
+    /// Checks every stored byte, removes damaged entries, and returns their paths. `doing` gets the
+    /// name of each entry.
     ///
     /// # Errors
     /// The store cannot be read or written.
@@ -227,23 +227,24 @@ impl Store {
                 Err(error) => return Err(error).at("read", &path),
             };
             if found.is_none() || parse_hash(&name) != found {
-                self.move_away_as_damaged(&path, &mut damaged)?;
+                self.remove_damaged(&path, &mut damaged)?;
             }
         }
         for tree in children(&self.root().join("trees"))? {
             stop::check()?;
             doing(&name(&tree));
             if !self.tree_is_sound(&tree) {
-                self.move_away_as_damaged(&tree, &mut damaged)?;
+                self.remove_damaged(&tree, &mut damaged)?;
             }
         }
         Ok(damaged)
     }
 
-    fn move_away_as_damaged(&self, path: &Path, damaged: &mut Vec<String>) -> Result<()> {
-        let away = self.root().join("damaged").join(name(path));
+    fn remove_damaged(&self, path: &Path, damaged: &mut Vec<String>) -> Result<()> {
+        // A build that runs finds all of it or nothing.
+        let away = self.inner.session.fresh("damaged");
+        fs::rename(path, &away).at("remove", path)?;
         fs_error::remove(&away)?;
-        fs::rename(path, &away).at("move away", path)?;
         damaged.push(path.strip_prefix(self.root()).unwrap_or(path).display().to_string());
         Ok(())
     }

@@ -149,11 +149,14 @@ impl Store {
 }
 
 /// Records a use of a file, so that [`Store::collect`] keeps it. A time to come is corrected: a
-/// clock that was ahead has recorded it.
-fn note_use(path: &Path, metadata: &fs::Metadata) {
+/// clock that was ahead has recorded it. Returns whether the file is still there: a collection that
+/// has moved it away before this use removes it, and one that sees the use moves it back.
+fn note_use(path: &Path, metadata: &fs::Metadata) -> bool {
     let is_recent = |time| SystemTime::now().duration_since(time).map(|age| age <= USE_INTERVAL);
-    if metadata.modified().is_ok_and(|time| !is_recent(time).unwrap_or(false)) {
-        // The file can be read even where its time cannot be set: it only looks unused for longer.
-        let _ = File::open(path).and_then(|file| file.set_modified(SystemTime::now()));
+    if metadata.modified().is_ok_and(|time| is_recent(time).unwrap_or(false)) {
+        return true;
     }
+    // The file can be read even where its time cannot be set: it only looks unused for longer.
+    let _ = File::open(path).and_then(|file| file.set_modified(SystemTime::now()));
+    path.exists()
 }

@@ -75,6 +75,7 @@ pub(super) fn read_sealed(path: &Path) -> Option<Vec<u8>> {
     if Digest::of(content).hash() != seal {
         return None;
     }
+    // It is read: nothing else needs the file.
     note_use(path, &fs::metadata(path).ok()?);
     Some(content.to_vec())
 }

@@ -38,10 +38,7 @@ impl Store {
     pub fn find_tree(&self, key: &Digest) -> Option<PathBuf> {
         let tree = self.tree_path(key);
         let stamp = tree.join("stamp");
-        note_use(&stamp, &fs::metadata(&stamp).ok()?);
-        // A collection that has moved the tree away before this use removes it; one that sees the
-        // use moves it back.
-        stamp.exists().then(|| tree.join("root"))
+        note_use(&stamp, &fs::metadata(&stamp).ok()?).then(|| tree.join("root"))
     }
 
     /// The path that the tree `key` has or will have.
