@@ -151,8 +151,11 @@ impl Dispatcher {
     }
 
     pub(super) fn begin_try(&mut self, time: TryTime) -> Result<(), Refusal> {
+        let is_new = !self.settings.is_trying();
         self.settings.begin_try(time, uptime())?;
-        self.network_client.on_try(self.settings.network().revision());
+        if is_new {
+            self.network_client.on_try(self.settings.network().revision());
+        }
         let seconds = time.seconds();
         self.say_about_settings([format!("changes are taken back in {seconds} s if unconfirmed")]);
         Ok(())
@@ -515,6 +518,7 @@ pub(super) mod tests {
             }
             assert_eq!(ask(node, &mut host, "try 60\n"), "ok\n");
             assert_eq!(ask(node, &mut host, "apply address eth0 192.0.2.7 24\n"), "ok\n");
+            assert_eq!(ask(node, &mut host, "try 90\n"), "ok\n", "it has more time");
             assert_eq!(ask(node, &mut host, "revert\n"), "ok\n");
             assert_eq!(node.network_due().is_some(), is_given);
         }
