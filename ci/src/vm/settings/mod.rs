@@ -10,6 +10,7 @@ mod credentials;
 mod cut_off;
 mod debug;
 mod document;
+mod engine_examples;
 mod firewall;
 mod full_disk;
 mod goes_back;
@@ -235,6 +236,7 @@ fn takes_itself_back(lab: &Lab) -> Result<Outcome> {
     remote::changes_the_node(node, &lab.osctl, &mut running, &mut outcome)?;
     cut_off::is_taken_back(&lab.osctl, &mut outcome)?;
     plugin::registers_by_its_grant(node, &lab.osctl, &mut outcome)?;
+    engine_examples::apply_unchanged(node, &lab.osctl, &mut outcome)?;
     running.power_off()?;
 
     let mut running = lab.boot("again")?;
