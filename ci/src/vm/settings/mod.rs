@@ -236,7 +236,6 @@ fn takes_itself_back(lab: &Lab) -> Result<Outcome> {
     remote::changes_the_node(node, &lab.osctl, &mut running, &mut outcome)?;
     cut_off::is_taken_back(&lab.osctl, &mut outcome)?;
     plugin::registers_by_its_grant(node, &lab.osctl, &mut outcome)?;
-    engine_examples::apply_unchanged(node, &lab.osctl, &mut outcome)?;
     running.power_off()?;
 
     let mut running = lab.boot("again")?;
@@ -248,6 +247,7 @@ fn takes_itself_back(lab: &Lab) -> Result<Outcome> {
 
     let mut running = lab.boot("at-last")?;
     tries::is_gone_after_a_power_cut(node, &mut outcome)?;
+    engine_examples::apply_unchanged(node, &lab.osctl, &mut outcome)?;
     remote::ends_the_node(&lab.osctl, &mut running, &mut outcome)?;
     outcome.summary = format!("{} claims", outcome.passed);
     Ok(outcome)
