@@ -172,7 +172,7 @@ impl Store {
     fn look(&self, hash: &[u8; 32]) -> Option<u64> {
         let path = self.blob(&Digest::new(*hash, 0));
         let metadata = fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
-        note_use(&path, &metadata).then(|| metadata.len())
+        note_use(&path, &metadata).then_some(metadata.len())
     }
 
     pub(super) fn blob(&self, digest: &Digest) -> PathBuf {
